@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CRMM_INTERNAL_FAIL_H
+#define CRMM_INTERNAL_FAIL_H
+
+#include <stddef.h>
+
+#include <crmm/core/error.h>
+
+/*
+ * Record why a call fails and evaluate to `status`: `return FAIL(...)`. Macros, so that compilers
+ * and analysers see which constant comes back. The format is printf's; nothing is allocated.
+ */
+#define FAIL(status, native_code, ...) \
+    (crmm_priv_fail((status), (native_code), 0, __VA_ARGS__), (status))
+
+/* The same for an allocation, with the bytes that were asked for. */
+#define FAIL_BYTES(status, native_code, bytes, ...) \
+    (crmm_priv_fail((status), (native_code), (bytes), __VA_ARGS__), (status))
+
+__attribute__((format(printf, 4, 5))) void crmm_priv_fail(crmm_status status, int native_code,
+                                                          size_t requested_bytes,
+                                                          const char *format, ...);
+
+#endif

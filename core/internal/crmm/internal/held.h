@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CRMM_INTERNAL_HELD_H
+#define CRMM_INTERNAL_HELD_H
+
+#include <stddef.h>
+
+/*
+ * How much memory the library has taken from the CUDA runtime and the C heap for its users, and the
+ * most so far: counted where the calls are made, so that no resource has to be trusted with it.
+ * Off until crmm_priv_held_watch() is called, and one predictable branch then.
+ *
+ * Thread-safety: add, subtract and the getters are safe; watch must come before other threads use
+ * the library.
+ */
+void crmm_priv_held_watch(void);
+
+void crmm_priv_held_add(size_t bytes);
+void crmm_priv_held_subtract(size_t bytes);
+
+/* Start the peak again from what is held now. */
+void crmm_priv_held_reset_peak(void);
+
+size_t crmm_priv_held_now(void);
+size_t crmm_priv_held_peak(void);
+
+#endif

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CRMM_INTERNAL_LEAF_H
+#define CRMM_INTERNAL_LEAF_H
+
+#include <crmm/internal/books.h>
+#include <crmm/internal/ledger.h>
+#include <crmm/internal/resource.h>
+
+/*
+ * What the resources that pass every request on to one allocator have in common: alignment, the
+ * device, captures, books and, with validation, a ledger. Each is a class of its own, with its own
+ * table of operations that points here, and differs in its calls.
+ */
+typedef struct crmm_priv_leaf_calls {
+    /* Allocate; on failure describe it in the name of `who`. */
+    crmm_status (*allocate)(const char *who, size_t bytes, size_t alignment, void **ptr);
+    /* Give back; a CUDA error code, or 0. */
+    int (*deallocate)(void *ptr, size_t bytes);
+    size_t largest_alignment; /* what `allocate` can give; 0: any */
+    const char *free_name;    /* the call behind `deallocate`, for reports */
+} crmm_priv_leaf_calls;
+
+typedef struct crmm_priv_leaf {
+    struct crmm_resource base;
+    const crmm_priv_leaf_calls *calls;
+    crmm_priv_books books;
+    crmm_priv_ledger ledger; /* used with validation only */
+} crmm_priv_leaf;
+
+crmm_status crmm_priv_leaf_allocate(crmm_resource *resource, crmm_stream stream, size_t bytes,
+                                    size_t alignment, void **ptr);
+void crmm_priv_leaf_deallocate(crmm_resource *resource, crmm_stream stream, void *ptr, size_t bytes,
+                               size_t alignment);
+crmm_status crmm_priv_leaf_allocate_sync(crmm_resource *resource, size_t bytes, size_t alignment,
+                                         void **ptr);
+void crmm_priv_leaf_deallocate_sync(crmm_resource *resource, void *ptr, size_t bytes,
+                                    size_t alignment);
+crmm_status crmm_priv_leaf_trim(crmm_resource *resource, size_t bytes_to_keep, size_t *released);
+crmm_status crmm_priv_leaf_info(const crmm_resource *resource, crmm_memory_info *info);
+
+/* For classes whose objects are all alike: memory from one may be given back to any other. */
+bool crmm_priv_leaf_is_equal(const crmm_resource *resource, const crmm_resource *other);
+
+/* For classes that have immortal objects only; never called. */
+void crmm_priv_leaf_destroy(crmm_resource *resource);
+
+#endif

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <crmm/internal/books.h>
+
+void crmm_priv_books_add(crmm_priv_books *books, size_t bytes)
+{
+    size_t live = __atomic_add_fetch(&books->live, bytes, __ATOMIC_RELAXED);
+    size_t peak = __atomic_load_n(&books->peak, __ATOMIC_RELAXED);
+
+    (void)__atomic_fetch_add(&books->allocations, 1, __ATOMIC_RELAXED);
+    while (live > peak && !__atomic_compare_exchange_n(&books->peak, &peak, live, true,
+                                                       __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    }
+}
+
+void crmm_priv_books_subtract(crmm_priv_books *books, size_t bytes)
+{
+    (void)__atomic_fetch_sub(&books->live, bytes, __ATOMIC_RELAXED);
+    (void)__atomic_fetch_sub(&books->allocations, 1, __ATOMIC_RELAXED);
+}
+
+void crmm_priv_books_info(const crmm_priv_books *books, crmm_memory_info *info)
+{
+    info->live = __atomic_load_n(&books->live, __ATOMIC_RELAXED);
+    info->held = info->live;
+    info->cached = 0;
+    info->pending = 0;
+    info->largest_free = 0;
+    info->peak_live = __atomic_load_n(&books->peak, __ATOMIC_RELAXED);
+    info->peak_held = info->peak_live;
+    info->allocations = __atomic_load_n(&books->allocations, __ATOMIC_RELAXED);
+}

@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <crmm/internal/floor.h>
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+#include <crmm/internal/fail.h>
+#include <crmm/internal/held.h>
+
+/* ---- the process ---- */
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static bool forked;  /* CUDA was used before the fork that made this process */
+static bool exiting; /* the program has begun to exit */
+
+static void note_fork(void)
+{
+    __atomic_store_n(&forked, true, __ATOMIC_RELAXED);
+}
+
+static void note_exit(void)
+{
+    __atomic_store_n(&exiting, true, __ATOMIC_RELAXED);
+}
+
+/* After the runtime's own: handlers run in reverse order, and ours must come first. */
+static void set_up(void)
+{
+    int count = 0;
+
+    if (cudaGetDeviceCount(&count) != cudaSuccess) {
+        /* No driver or no device. The call that follows says so. */
+        (void)cudaGetLastError();
+    }
+    (void)atexit(note_exit);
+    (void)pthread_atfork(NULL, NULL, note_fork);
+}
+
+/* Whether CUDA may be called: cudaSuccess, or the error that calling it would give. */
+static cudaError_t begin(void)
+{
+    if (__atomic_load_n(&forked, __ATOMIC_RELAXED)) {
+        return cudaErrorInitializationError;
+    }
+    if (__atomic_load_n(&exiting, __ATOMIC_RELAXED)) {
+        return cudaErrorCudartUnloading;
+    }
+    (void)pthread_once(&once, set_up);
+    return cudaSuccess;
+}
+
+/* Clear the error of our own call, unless another one was pending before it. */
+static cudaError_t settle(cudaError_t pending, cudaError_t error)
+{
+    if (error != cudaSuccess && pending == cudaSuccess) {
+        (void)cudaGetLastError();
+    }
+    return error;
+}
+
+/* ---- errors ---- */
+
+const char *crmm_priv_cuda_error_name(int code)
+{
+    return cudaGetErrorName((cudaError_t)code);
+}
+
+const char *crmm_priv_cuda_error_text(int code)
+{
+    return crmm_priv_cuda_is_forked(code) ? "CUDA cannot be used in a forked child"
+                                          : cudaGetErrorString((cudaError_t)code);
+}
+
+bool crmm_priv_cuda_is_forked(int code)
+{
+    return code == cudaErrorInitializationError && __atomic_load_n(&forked, __ATOMIC_RELAXED);
+}
+
+static bool is_capture_error(cudaError_t error)
+{
+    return error >= cudaErrorStreamCaptureUnsupported && error <= cudaErrorStreamCaptureWrongThread;
+}
+
+/* What a failure means, where `otherwise` is what it means if it is nothing special. */
+static crmm_status status_of(cudaError_t error, crmm_status otherwise)
+{
+    if (crmm_priv_cuda_is_forked((int)error)) {
+        return CRMM_ERROR_FORKED;
+    }
+    if (error == cudaErrorNotSupported || is_capture_error(error)) {
+        return CRMM_ERROR_UNSUPPORTED;
+    }
+    return otherwise;
+}
+
+/* The status of a call that is no allocation, described; cudaSuccess is success. */
+static crmm_status check(const char *call, cudaError_t error)
+{
+    if (error == cudaSuccess) {
+        return CRMM_SUCCESS;
+    }
+    return FAIL(status_of(error, CRMM_ERROR_CUDA), (int)error, "%s failed: %s (%s)", call,
+                crmm_priv_cuda_error_name((int)error), crmm_priv_cuda_error_text((int)error));
+}
+
+static crmm_status check_allocation(const char *who, const char *call, size_t bytes,
+                                    cudaError_t error)
+{
+    if (error == cudaSuccess) {
+        crmm_priv_held_add(bytes);
+        return CRMM_SUCCESS;
+    }
+    crmm_status failed =
+        error == cudaErrorMemoryAllocation ? CRMM_ERROR_OUT_OF_MEMORY : CRMM_ERROR_BAD_ALLOC;
+    return FAIL_BYTES(status_of(error, failed), (int)error, bytes,
+                      "%s: %s of %zu bytes failed: %s (%s)", who, call, bytes,
+                      crmm_priv_cuda_error_name((int)error), crmm_priv_cuda_error_text((int)error));
+}
+
+/* Make a runtime call by the rules of the floor and store what it returned. A macro, since the
+ * pending error must be looked at between the check and the call. */
+#define CALL(error, call)                                 \
+    do {                                                  \
+        (error) = begin();                                \
+        if ((error) == cudaSuccess) {                     \
+            cudaError_t pending_ = cudaPeekAtLastError(); \
+            (error) = settle(pending_, (call));           \
+        }                                                 \
+    } while (0)
+
+/* ---- devices ---- */
+
+crmm_status crmm_priv_cuda_device_count(int *count)
+{
+    cudaError_t error;
+    CALL(error, cudaGetDeviceCount(count));
+    return check("cudaGetDeviceCount", error);
+}
+
+crmm_status crmm_priv_cuda_current_device(int *device)
+{
+    cudaError_t error;
+    CALL(error, cudaGetDevice(device));
+    return check("cudaGetDevice", error);
+}
+
+crmm_status crmm_priv_cuda_set_device(int device)
+{
+    cudaError_t error;
+    CALL(error, cudaSetDevice(device));
+    return check("cudaSetDevice", error);
+}
+
+crmm_status crmm_priv_cuda_memory(size_t *free_bytes, size_t *total_bytes)
+{
+    cudaError_t error;
+    CALL(error, cudaMemGetInfo(free_bytes, total_bytes));
+    return check("cudaMemGetInfo", error);
+}
+
+int crmm_priv_cuda_try_enter_device(int device, int *previous)
+{
+    int current = -1;
+    cudaError_t error;
+
+    *previous = -1;
+    if (device < 0) {
+        return cudaSuccess;
+    }
+    CALL(error, cudaGetDevice(&current));
+    if (error == cudaSuccess && current != device) {
+        CALL(error, cudaSetDevice(device));
+        *previous = error == cudaSuccess ? current : -1;
+    }
+    /* While the program ends no call that follows does anything, so any device will do. */
+    return error == cudaErrorCudartUnloading ? (int)cudaSuccess : (int)error;
+}
+
+crmm_status crmm_priv_cuda_enter_device(int device, int *previous)
+{
+    return check("cudaSetDevice", (cudaError_t)crmm_priv_cuda_try_enter_device(device, previous));
+}
+
+void crmm_priv_cuda_leave_device(int previous)
+{
+    cudaError_t error;
+
+    if (previous >= 0) {
+        /* It was current a moment ago; a fault of the device shows in the caller's next call. */
+        CALL(error, cudaSetDevice(previous));
+        (void)error;
+    }
+}
+
+/* ---- memory ---- */
+
+crmm_status crmm_priv_cuda_malloc(const char *who, size_t bytes, void **ptr)
+{
+    cudaError_t error;
+    CALL(error, cudaMalloc(ptr, bytes));
+    return check_allocation(who, "cudaMalloc", bytes, error);
+}
+
+crmm_status crmm_priv_cuda_malloc_managed(const char *who, size_t bytes, void **ptr)
+{
+    cudaError_t error;
+    CALL(error, cudaMallocManaged(ptr, bytes, cudaMemAttachGlobal));
+    return check_allocation(who, "cudaMallocManaged", bytes, error);
+}
+
+int crmm_priv_cuda_free(void *ptr, size_t bytes)
+{
+    cudaError_t error;
+    CALL(error, cudaFree(ptr));
+    if (error == cudaErrorCudartUnloading) {
+        return cudaSuccess; /* the program is ending and the memory with it */
+    }
+    if (error == cudaSuccess) {
+        crmm_priv_held_subtract(bytes);
+    }
+    return (int)error;
+}
+
+crmm_status crmm_priv_cuda_copy_async(void *destination, const void *source, size_t bytes,
+                                      crmm_stream stream)
+{
+    cudaError_t error;
+    CALL(error, cudaMemcpyAsync(destination, source, bytes, cudaMemcpyDefault, stream));
+    return check("cudaMemcpyAsync", error);
+}
+
+#if CUDART_VERSION >= 13000
+
+static struct cudaMemLocation location_of(int device)
+{
+    struct cudaMemLocation location = {.type = cudaMemLocationTypeDevice, .id = device};
+    if (device == CRMM_PRIV_HOST_DEVICE) {
+        location = (struct cudaMemLocation){.type = cudaMemLocationTypeHost};
+    }
+    return location;
+}
+
+static cudaError_t prefetch(const void *ptr, size_t bytes, int device, crmm_stream stream)
+{
+    return cudaMemPrefetchAsync(ptr, bytes, location_of(device), 0, stream);
+}
+
+static cudaError_t prefer_location(const void *ptr, size_t bytes, int device)
+{
+    return cudaMemAdvise(ptr, bytes, cudaMemAdviseSetPreferredLocation, location_of(device));
+}
+
+#else
+
+_Static_assert(CRMM_PRIV_HOST_DEVICE == cudaCpuDeviceId, "older toolkits take the number itself");
+
+static cudaError_t prefetch(const void *ptr, size_t bytes, int device, crmm_stream stream)
+{
+    return cudaMemPrefetchAsync(ptr, bytes, device, stream);
+}
+
+static cudaError_t prefer_location(const void *ptr, size_t bytes, int device)
+{
+    return cudaMemAdvise(ptr, bytes, cudaMemAdviseSetPreferredLocation, device);
+}
+
+#endif
+
+crmm_status crmm_priv_cuda_prefetch(const void *ptr, size_t bytes, int device, crmm_stream stream)
+{
+    cudaError_t error;
+    CALL(error, prefetch(ptr, bytes, device, stream));
+    return check("cudaMemPrefetchAsync", error);
+}
+
+crmm_status crmm_priv_cuda_prefer_location(const void *ptr, size_t bytes, int device)
+{
+    cudaError_t error;
+    CALL(error, prefer_location(ptr, bytes, device));
+    return check("cudaMemAdvise", error);
+}
+
+/* ---- streams ----
+ * Identity and capture state are asked on hot paths, so they go through the driver's entry points,
+ * which cost a fraction of the runtime's calls and have no last error. */
+
+typedef CUresult (*stream_id_call)(CUstream, unsigned long long *);
+typedef CUresult (*stream_capturing_call)(CUstream, CUstreamCaptureStatus *);
+
+static pthread_once_t entries_once = PTHREAD_ONCE_INIT;
+static stream_id_call stream_id;
+static stream_capturing_call stream_capturing;
+
+/* The entry point with the behaviour of driver version 12.0, or NULL. */
+static void *find_entry(const char *name)
+{
+    enum cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
+    void *entry = NULL;
+    cudaError_t error;
+
+#if CUDART_VERSION >= 12050
+    CALL(error, cudaGetDriverEntryPointByVersion(name, &entry, 12000, cudaEnableDefault, &found));
+#else
+    CALL(error, cudaGetDriverEntryPoint(name, &entry, cudaEnableDefault, &found));
+#endif
+    return error == cudaSuccess && found == cudaDriverEntryPointSuccess ? entry : NULL;
+}
+
+static void find_entries(void)
+{
+    /* POSIX lets an object pointer be a function's; C does not say how to write it. */
+    *(void **)&stream_id = find_entry("cuStreamGetId");
+    *(void **)&stream_capturing = find_entry("cuStreamIsCapturing");
+}
+
+/* Driver codes equal the runtime's where both have the error. */
+static cudaError_t from_driver(CUresult result)
+{
+    return result == CUDA_ERROR_INVALID_CONTEXT ? cudaErrorDeviceUninitialized
+                                                : (cudaError_t)(int)result;
+}
+
+/* A thread without a context gets its device's: the driver, unlike the runtime, asks for it. */
+static cudaError_t attach_context(void)
+{
+    int device = 0;
+    cudaError_t error;
+
+    CALL(error, cudaGetDevice(&device));
+    if (error == cudaSuccess) {
+        CALL(error, cudaSetDevice(device));
+    }
+    return error;
+}
+
+static cudaError_t ask_capturing(crmm_stream stream, CUstreamCaptureStatus *state)
+{
+    if (stream_capturing == NULL) {
+        enum cudaStreamCaptureStatus runtime_state = cudaStreamCaptureStatusNone;
+        cudaError_t error;
+        CALL(error, cudaStreamIsCapturing(stream, &runtime_state));
+        *state = (CUstreamCaptureStatus)(int)runtime_state;
+        return error;
+    }
+    cudaError_t error = from_driver(stream_capturing(stream, state));
+    if (error == cudaErrorDeviceUninitialized) {
+        error = attach_context();
+        if (error == cudaSuccess) {
+            error = from_driver(stream_capturing(stream, state));
+        }
+    }
+    return error;
+}
+
+int crmm_priv_cuda_capturing(crmm_stream stream, bool *capturing)
+{
+    CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;
+    cudaError_t error = begin();
+
+    *capturing = false;
+    if (error == cudaErrorCudartUnloading) {
+        return cudaSuccess; /* nothing is captured while the program ends */
+    }
+    if (error != cudaSuccess) {
+        return (int)error;
+    }
+    (void)pthread_once(&entries_once, find_entries);
+    error = ask_capturing(stream, &state);
+    if (error == cudaErrorStreamCaptureImplicit) {
+        *capturing = true;
+        return cudaSuccess;
+    }
+    *capturing = error == cudaSuccess && state != CU_STREAM_CAPTURE_STATUS_NONE;
+    return (int)error;
+}
+
+crmm_status crmm_priv_cuda_stream_failed(const char *who, crmm_stream stream, int code)
+{
+    return FAIL(status_of((cudaError_t)code, CRMM_ERROR_CUDA), code,
+                "%s: CUDA cannot tell about stream %p: %s (%s)", who, (void *)stream,
+                crmm_priv_cuda_error_name(code), crmm_priv_cuda_error_text(code));
+}
+
+static cudaError_t ask_id(crmm_stream stream, unsigned long long *id)
+{
+    if (stream_id == NULL) {
+        cudaError_t error;
+        CALL(error, cudaStreamGetId(stream, id));
+        return error;
+    }
+    cudaError_t error = from_driver(stream_id(stream, id));
+    if (error == cudaErrorDeviceUninitialized) {
+        error = attach_context();
+        if (error == cudaSuccess) {
+            error = from_driver(stream_id(stream, id));
+        }
+    }
+    return error;
+}
+
+crmm_status crmm_priv_cuda_stream_id(crmm_stream stream, uint64_t *id)
+{
+    unsigned long long found = 0;
+    cudaError_t error = begin();
+
+    if (error == cudaSuccess) {
+        (void)pthread_once(&entries_once, find_entries);
+        error = ask_id(stream, &found);
+    }
+    if (error == cudaSuccess) {
+        *id = found;
+    }
+    return check("cuStreamGetId", error);
+}
+
+crmm_status crmm_priv_cuda_stream_synchronize(crmm_stream stream)
+{
+    cudaError_t error;
+    CALL(error, cudaStreamSynchronize(stream));
+    return check("cudaStreamSynchronize", error);
+}
+
+crmm_status crmm_priv_cuda_order_streams(crmm_stream earlier, crmm_stream later)
+{
+    cudaEvent_t event = NULL;
+    cudaError_t error;
+
+    CALL(error, cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+    if (error != cudaSuccess) {
+        return check("cudaEventCreateWithFlags", error);
+    }
+    CALL(error, cudaEventRecord(event, earlier));
+    crmm_status status = check("cudaEventRecord", error);
+    if (status == CRMM_SUCCESS) {
+        CALL(error, cudaStreamWaitEvent(later, event, 0));
+        status = check("cudaStreamWaitEvent", error);
+    }
+    /* The wait keeps what it needs; a destroy that fails has an earlier fault as its cause, which
+     * the next call returns. */
+    CALL(error, cudaEventDestroy(event));
+    (void)error;
+    return status;
+}

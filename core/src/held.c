@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <crmm/internal/held.h>
+
+#include <stdbool.h>
+
+static bool watching;
+static size_t held;
+static size_t peak;
+
+void crmm_priv_held_watch(void)
+{
+    __atomic_store_n(&watching, true, __ATOMIC_RELAXED);
+}
+
+void crmm_priv_held_add(size_t bytes)
+{
+    if (!__atomic_load_n(&watching, __ATOMIC_RELAXED)) {
+        return;
+    }
+    size_t now = __atomic_add_fetch(&held, bytes, __ATOMIC_RELAXED);
+    size_t highest = __atomic_load_n(&peak, __ATOMIC_RELAXED);
+    while (now > highest && !__atomic_compare_exchange_n(&peak, &highest, now, true,
+                                                         __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    }
+}
+
+void crmm_priv_held_subtract(size_t bytes)
+{
+    if (__atomic_load_n(&watching, __ATOMIC_RELAXED)) {
+        (void)__atomic_fetch_sub(&held, bytes, __ATOMIC_RELAXED);
+    }
+}
+
+void crmm_priv_held_reset_peak(void)
+{
+    __atomic_store_n(&peak, crmm_priv_held_now(), __ATOMIC_RELAXED);
+}
+
+size_t crmm_priv_held_now(void)
+{
+    return __atomic_load_n(&held, __ATOMIC_RELAXED);
+}
+
+size_t crmm_priv_held_peak(void)
+{
+    return __atomic_load_n(&peak, __ATOMIC_RELAXED);
+}

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <crmm/internal/leaf.h>
+
+#include <crmm/internal/fail.h>
+#include <crmm/internal/floor.h>
+#include <crmm/internal/report.h>
+#include <crmm/internal/validate.h>
+
+/* ---- allocation ---- */
+
+static crmm_status enter_in_ledger(crmm_priv_leaf *leaf, size_t bytes, size_t alignment, void *ptr)
+{
+    if (!crmm_priv_validate() || crmm_priv_ledger_add(&leaf->ledger, ptr, bytes, alignment)) {
+        return CRMM_SUCCESS;
+    }
+    (void)leaf->calls->deallocate(ptr, bytes);
+    return FAIL_BYTES(CRMM_ERROR_OUT_OF_MEMORY, 0, bytes,
+                      "%s: no host memory to keep the books of %zu bytes",
+                      crmm_resource_name(&leaf->base), bytes);
+}
+
+crmm_status crmm_priv_leaf_allocate_sync(crmm_resource *resource, size_t bytes, size_t alignment,
+                                         void **ptr)
+{
+    crmm_priv_leaf *leaf = (crmm_priv_leaf *)resource;
+    const char *who = crmm_resource_name(resource);
+    size_t largest = leaf->calls->largest_alignment;
+    void *memory = NULL;
+    int previous = -1;
+
+    if (largest != 0 && alignment > largest) {
+        return FAIL_BYTES(CRMM_ERROR_UNSUPPORTED, 0, bytes,
+                          "%s: alignment %zu is more than the %zu it gives", who, alignment,
+                          largest);
+    }
+    crmm_status status = crmm_priv_cuda_enter_device(crmm_resource_device(resource), &previous);
+    if (status != CRMM_SUCCESS) {
+        return status;
+    }
+    status = leaf->calls->allocate(who, bytes, alignment, &memory);
+    crmm_priv_cuda_leave_device(previous);
+    if (status != CRMM_SUCCESS) {
+        return status;
+    }
+    status = enter_in_ledger(leaf, bytes, alignment, memory);
+    if (status != CRMM_SUCCESS) {
+        return status;
+    }
+    crmm_priv_books_add(&leaf->books, bytes);
+    *ptr = memory;
+    return CRMM_SUCCESS;
+}
+
+crmm_status crmm_priv_leaf_allocate(crmm_resource *resource, crmm_stream stream, size_t bytes,
+                                    size_t alignment, void **ptr)
+{
+    const char *who = crmm_resource_name(resource);
+    bool capturing = false;
+
+    /* Asked first: the allocation itself would kill the capture. */
+    int code = crmm_priv_cuda_capturing(stream, &capturing);
+    if (code != 0) {
+        return crmm_priv_cuda_stream_failed(who, stream, code);
+    }
+    if (capturing) {
+        return FAIL_BYTES(CRMM_ERROR_UNSUPPORTED, 0, bytes,
+                          "%s: stream %p is being captured, which forbids allocating %zu bytes",
+                          who, (void *)stream, bytes);
+    }
+    return crmm_priv_leaf_allocate_sync(resource, bytes, alignment, ptr);
+}
+
+/* ---- deallocation ---- */
+
+static crmm_misuse_kind kind_of(int code)
+{
+    return crmm_priv_cuda_is_forked(code) ? CRMM_MISUSE_FORKED : CRMM_MISUSE_CUDA;
+}
+
+static void report_failed_free(crmm_misuse found, const char *call)
+{
+    found.kind = kind_of(found.native_code);
+    crmm_priv_report(found, "%s: %s of %p (%zu bytes) failed: %s (%s)", found.resource_name, call,
+                     found.ptr, found.bytes, crmm_priv_cuda_error_name(found.native_code),
+                     crmm_priv_cuda_error_text(found.native_code));
+}
+
+void crmm_priv_leaf_deallocate_sync(crmm_resource *resource, void *ptr, size_t bytes,
+                                    size_t alignment)
+{
+    crmm_priv_leaf *leaf = (crmm_priv_leaf *)resource;
+    bool validate = crmm_priv_validate();
+
+    /* Before the memory goes: another thread may be given the same address at once. */
+    if (validate && !crmm_priv_ledger_take(&leaf->ledger, resource, ptr, bytes, alignment)) {
+        return;
+    }
+    crmm_priv_books_subtract(&leaf->books, bytes);
+
+    int code = leaf->calls->deallocate(ptr, bytes);
+    if (code != 0) {
+        crmm_priv_books_add(&leaf->books, bytes);
+        if (validate) {
+            /* It has an entry already, so this needs no memory. */
+            (void)crmm_priv_ledger_add(&leaf->ledger, ptr, bytes, alignment);
+        }
+        report_failed_free((crmm_misuse){.native_code = code,
+                                         .resource_name = crmm_resource_name(resource),
+                                         .ptr = ptr,
+                                         .bytes = bytes,
+                                         .alignment = alignment},
+                           leaf->calls->free_name);
+    }
+}
+
+void crmm_priv_leaf_deallocate(crmm_resource *resource, crmm_stream stream, void *ptr, size_t bytes,
+                               size_t alignment)
+{
+    crmm_misuse found = {.kind = CRMM_MISUSE_UNSUPPORTED,
+                         .resource_name = crmm_resource_name(resource),
+                         .ptr = ptr,
+                         .bytes = bytes,
+                         .alignment = alignment};
+    bool capturing = false;
+
+    found.native_code = crmm_priv_cuda_capturing(stream, &capturing);
+    if (found.native_code != 0) {
+        report_failed_free(found, "asking the stream");
+        return;
+    }
+    if (capturing) {
+        crmm_priv_report(found, "%s: stream %p is being captured, which forbids freeing %p",
+                         found.resource_name, (void *)stream, ptr);
+        return;
+    }
+    /* cudaFree waits for all work of the device that owns the memory, and so for `stream`. */
+    crmm_priv_leaf_deallocate_sync(resource, ptr, bytes, alignment);
+}
+
+/* ---- the rest ---- */
+
+crmm_status crmm_priv_leaf_trim(crmm_resource *resource, size_t bytes_to_keep, size_t *released)
+{
+    (void)resource;
+    (void)bytes_to_keep;
+    *released = 0; /* nothing is held back */
+    return CRMM_SUCCESS;
+}
+
+crmm_status crmm_priv_leaf_info(const crmm_resource *resource, crmm_memory_info *info)
+{
+    crmm_priv_books_info(&((const crmm_priv_leaf *)resource)->books, info);
+    return CRMM_SUCCESS;
+}
+
+bool crmm_priv_leaf_is_equal(const crmm_resource *resource, const crmm_resource *other)
+{
+    (void)resource;
+    (void)other;
+    return true;
+}
+
+void crmm_priv_leaf_destroy(crmm_resource *resource)
+{
+    (void)resource;
+}

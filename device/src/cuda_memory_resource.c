@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <crmm/device/cuda_memory_resource.h>
+
+#include <crmm/core/alignment.h>
+#include <crmm/internal/floor.h>
+#include <crmm/internal/leaf.h>
+
+#include "cuda_memory_resource.h"
+
+static crmm_status device_allocate(const char *who, size_t bytes, size_t alignment, void **ptr)
+{
+    (void)alignment; /* cudaMalloc gives CRMM_DEVICE_ALIGNMENT at least */
+    return crmm_priv_cuda_malloc(who, bytes, ptr);
+}
+
+static const crmm_priv_leaf_calls device_calls = {
+    .allocate = device_allocate,
+    .deallocate = crmm_priv_cuda_free,
+    .largest_alignment = CRMM_DEVICE_ALIGNMENT,
+    .free_name = "cudaFree",
+};
+
+static const crmm_resource_ops cuda_ops = {
+    .struct_size = sizeof(crmm_resource_ops),
+    .allocate_sync = crmm_priv_leaf_allocate_sync,
+    .deallocate_sync = crmm_priv_leaf_deallocate_sync,
+    .destroy = crmm_priv_leaf_destroy,
+    .allocate = crmm_priv_leaf_allocate,
+    .deallocate = crmm_priv_leaf_deallocate,
+    .is_equal = crmm_priv_leaf_is_equal,
+    .trim = crmm_priv_leaf_trim,
+    .info = crmm_priv_leaf_info,
+};
+
+static const crmm_priv_leaf prototype = {
+    .base = CRMM_PRIV_IMMORTAL_BASE(&cuda_ops, "cuda_memory_resource",
+                                    CRMM_DEVICE_ACCESSIBLE | CRMM_STREAM_ORDERED),
+    .calls = &device_calls,
+    .ledger = CRMM_PRIV_LEDGER_INITIALIZER,
+};
+
+static crmm_priv_leaf shared = {
+    .base = CRMM_PRIV_IMMORTAL_BASE(&cuda_ops, "cuda_memory_resource",
+                                    CRMM_DEVICE_ACCESSIBLE | CRMM_STREAM_ORDERED),
+    .calls = &device_calls,
+    .ledger = CRMM_PRIV_LEDGER_INITIALIZER,
+};
+
+crmm_resource *crmm_cuda_memory_resource(void)
+{
+    return &shared.base;
+}
+
+void crmm_priv_cuda_memory_resource_init(crmm_priv_leaf *leaf, int device)
+{
+    *leaf = prototype;
+    crmm_resource_bind_device(&leaf->base, device);
+}

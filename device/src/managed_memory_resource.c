@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <crmm/device/managed_memory_resource.h>
+
+#include <crmm/core/alignment.h>
+#include <crmm/internal/floor.h>
+#include <crmm/internal/leaf.h>
+
+static crmm_status managed_allocate(const char *who, size_t bytes, size_t alignment, void **ptr)
+{
+    (void)alignment; /* cudaMallocManaged gives CRMM_DEVICE_ALIGNMENT at least */
+    return crmm_priv_cuda_malloc_managed(who, bytes, ptr);
+}
+
+static const crmm_priv_leaf_calls managed_calls = {
+    .allocate = managed_allocate,
+    .deallocate = crmm_priv_cuda_free,
+    .largest_alignment = CRMM_DEVICE_ALIGNMENT,
+    .free_name = "cudaFree",
+};
+
+static const crmm_resource_ops managed_ops = {
+    .struct_size = sizeof(crmm_resource_ops),
+    .allocate_sync = crmm_priv_leaf_allocate_sync,
+    .deallocate_sync = crmm_priv_leaf_deallocate_sync,
+    .destroy = crmm_priv_leaf_destroy,
+    .allocate = crmm_priv_leaf_allocate,
+    .deallocate = crmm_priv_leaf_deallocate,
+    .is_equal = crmm_priv_leaf_is_equal,
+    .trim = crmm_priv_leaf_trim,
+    .info = crmm_priv_leaf_info,
+};
+
+static crmm_priv_leaf shared = {
+    .base = CRMM_PRIV_IMMORTAL_BASE(&managed_ops, "managed_memory_resource",
+                                    CRMM_HOST_ACCESSIBLE | CRMM_DEVICE_ACCESSIBLE |
+                                        CRMM_STREAM_ORDERED),
+    .calls = &managed_calls,
+    .ledger = CRMM_PRIV_LEDGER_INITIALIZER,
+};
+
+crmm_resource *crmm_managed_memory_resource(void)
+{
+    return &shared.base;
+}

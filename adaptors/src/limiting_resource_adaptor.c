@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <crmm/adaptors/limiting_resource_adaptor.h>
+
+#include <stdio.h>
+
+#include <crmm/core/alignment.h>
+#include <crmm/internal/fail.h>
+#include <crmm/internal/options.h>
+#include <crmm/internal/report.h>
+#include <crmm/internal/resource.h>
+
+static const char class_name[] = "limiting_resource_adaptor";
+
+typedef struct limiting {
+    struct crmm_resource base;
+    crmm_resource *upstream; /* retained */
+    size_t limit;
+    size_t alignment;
+    size_t allocated; /* atomic; never more than `limit` */
+} limiting;
+
+/* ---- accounting ---- */
+
+/* What a request counts for; SIZE_MAX, past any limit, where rounding does not fit. */
+static size_t charge_of(const limiting *adaptor, size_t bytes)
+{
+    size_t charge = crmm_align_up(bytes, adaptor->alignment);
+    return charge != 0 ? charge : SIZE_MAX;
+}
+
+static bool charge_is_taken(limiting *adaptor, size_t charge)
+{
+    size_t allocated = __atomic_load_n(&adaptor->allocated, __ATOMIC_RELAXED);
+
+    do {
+        if (charge > adaptor->limit - allocated) {
+            return false;
+        }
+    } while (!__atomic_compare_exchange_n(&adaptor->allocated, &allocated, allocated + charge, true,
+                                          __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    return true;
+}
+
+static void return_charge(limiting *adaptor, size_t charge)
+{
+    (void)__atomic_fetch_sub(&adaptor->allocated, charge, __ATOMIC_RELAXED);
+}
+
+static crmm_status take_charge(limiting *adaptor, size_t bytes)
+{
+    if (charge_is_taken(adaptor, charge_of(adaptor, bytes))) {
+        return CRMM_SUCCESS;
+    }
+    size_t allocated = __atomic_load_n(&adaptor->allocated, __ATOMIC_RELAXED);
+    return FAIL_BYTES(CRMM_ERROR_LIMIT_EXCEEDED, 0, bytes,
+                      "%s: %zu bytes more than the %zu allocated would exceed the limit of %zu",
+                      class_name, bytes, allocated, adaptor->limit);
+}
+
+/* Whether a block can have come from here, by the bytes outstanding; reports if not. */
+static bool may_be_ours(const limiting *adaptor, const void *ptr, size_t bytes, size_t alignment)
+{
+    size_t allocated = __atomic_load_n(&adaptor->allocated, __ATOMIC_RELAXED);
+
+    if (charge_of(adaptor, bytes) <= allocated) {
+        return true;
+    }
+    crmm_priv_report((crmm_misuse){.kind = CRMM_MISUSE_FOREIGN_POINTER,
+                                   .resource_name = class_name,
+                                   .ptr = ptr,
+                                   .bytes = bytes,
+                                   .alignment = alignment},
+                     "%s: %p given back with %zu bytes, but only %zu are allocated", class_name,
+                     ptr, bytes, allocated);
+    return false;
+}
+
+/* ---- operations ---- */
+
+static crmm_status limiting_allocate_sync(crmm_resource *resource, size_t bytes, size_t alignment,
+                                          void **ptr)
+{
+    limiting *adaptor = (limiting *)resource;
+    crmm_status status = take_charge(adaptor, bytes);
+    if (status != CRMM_SUCCESS) {
+        return status;
+    }
+    status = crmm_allocate_sync(adaptor->upstream, bytes, alignment, ptr);
+    if (status != CRMM_SUCCESS) {
+        return_charge(adaptor, charge_of(adaptor, bytes));
+    }
+    return status;
+}
+
+static crmm_status limiting_allocate(crmm_resource *resource, crmm_stream stream, size_t bytes,
+                                     size_t alignment, void **ptr)
+{
+    limiting *adaptor = (limiting *)resource;
+    crmm_status status = take_charge(adaptor, bytes);
+    if (status != CRMM_SUCCESS) {
+        return status;
+    }
+    status = crmm_allocate(adaptor->upstream, stream, bytes, alignment, ptr);
+    if (status != CRMM_SUCCESS) {
+        return_charge(adaptor, charge_of(adaptor, bytes));
+    }
+    return status;
+}
+
+/* The charge goes back after the memory: upstream never holds more than the limit. */
+static void limiting_deallocate_sync(crmm_resource *resource, void *ptr, size_t bytes,
+                                     size_t alignment)
+{
+    limiting *adaptor = (limiting *)resource;
+
+    if (may_be_ours(adaptor, ptr, bytes, alignment)) {
+        crmm_deallocate_sync(adaptor->upstream, ptr, bytes, alignment);
+        return_charge(adaptor, charge_of(adaptor, bytes));
+    }
+}
+
+static void limiting_deallocate(crmm_resource *resource, crmm_stream stream, void *ptr,
+                                size_t bytes, size_t alignment)
+{
+    limiting *adaptor = (limiting *)resource;
+
+    if (may_be_ours(adaptor, ptr, bytes, alignment)) {
+        crmm_deallocate(adaptor->upstream, stream, ptr, bytes, alignment);
+        return_charge(adaptor, charge_of(adaptor, bytes));
+    }
+}
+
+static void limiting_destroy(crmm_resource *resource)
+{
+    limiting *adaptor = (limiting *)resource;
+    size_t allocated = adaptor->allocated;
+
+    if (allocated != 0) {
+        crmm_priv_report((crmm_misuse){.kind = CRMM_MISUSE_LEAK,
+                                       .resource_name = class_name,
+                                       .bytes = allocated},
+                         "%s: released with %zu bytes allocated", class_name, allocated);
+    }
+    crmm_resource_release(&adaptor->upstream);
+    crmm_resource_storage_free(resource);
+}
+
+/* Memory goes back to the adaptor that counted it, so only identity is equality. */
+
+static crmm_resource *limiting_upstream(const crmm_resource *resource)
+{
+    return ((const limiting *)resource)->upstream;
+}
+
+static size_t limiting_describe(const crmm_resource *resource, char *text, size_t size)
+{
+    const limiting *adaptor = (const limiting *)resource;
+    int length = snprintf(text, size, "%s (limit %zu, allocated %zu)", class_name, adaptor->limit,
+                          crmm_limiting_resource_adaptor_allocated_bytes(resource));
+    return crmm_priv_describe_over(adaptor->upstream, text, size, (size_t)length);
+}
+
+static const crmm_resource_ops limiting_ops = {
+    .struct_size = sizeof(crmm_resource_ops),
+    .allocate_sync = limiting_allocate_sync,
+    .deallocate_sync = limiting_deallocate_sync,
+    .destroy = limiting_destroy,
+    .allocate = limiting_allocate,
+    .deallocate = limiting_deallocate,
+    .upstream = limiting_upstream,
+    .describe = limiting_describe,
+};
+
+/* ---- public interface ---- */
+
+_Static_assert(sizeof(crmm_limiting_resource_adaptor_options) == 2 * sizeof(size_t),
+               "options structs have no padding");
+
+void crmm_limiting_resource_adaptor_options_init(crmm_limiting_resource_adaptor_options *options)
+{
+    crmm_priv_init_options(options, sizeof(*options));
+}
+
+crmm_status crmm_limiting_resource_adaptor_create(
+    crmm_resource *upstream, size_t allocation_limit,
+    const crmm_limiting_resource_adaptor_options *options, crmm_resource **out)
+{
+    crmm_limiting_resource_adaptor_options known;
+    crmm_status status = crmm_priv_load_options(class_name, &known, sizeof(known), options);
+    if (status != CRMM_SUCCESS) {
+        return status;
+    }
+
+    size_t alignment = known.alignment != 0 ? known.alignment : CRMM_DEVICE_ALIGNMENT;
+    if (upstream == NULL || out == NULL) {
+        return FAIL(CRMM_ERROR_INVALID_ARGUMENT, 0, "%s: %s is NULL", class_name,
+                    upstream == NULL ? "upstream" : "out");
+    }
+    if (!crmm_is_pow2(alignment)) {
+        return FAIL(CRMM_ERROR_INVALID_ARGUMENT, 0,
+                    "%s: options->alignment %zu is not a power of two", class_name, alignment);
+    }
+
+    limiting *created = crmm_resource_storage_allocate(sizeof(*created));
+    if (created == NULL) {
+        return FAIL(CRMM_ERROR_OUT_OF_MEMORY, 0, "%s: no host memory for the adaptor", class_name);
+    }
+    crmm_resource_init(&created->base, &limiting_ops, class_name,
+                       crmm_resource_properties(upstream));
+    crmm_resource_bind_device(&created->base, crmm_resource_device(upstream));
+    created->upstream = crmm_resource_retain(upstream);
+    created->limit = allocation_limit;
+    created->alignment = alignment;
+    *out = &created->base;
+    return CRMM_SUCCESS;
+}
+
+size_t crmm_limiting_resource_adaptor_allocated_bytes(const crmm_resource *adaptor)
+{
+    return crmm_priv_check_class("crmm_limiting_resource_adaptor_allocated_bytes", adaptor,
+                                 &limiting_ops)
+               ? __atomic_load_n(&((const limiting *)adaptor)->allocated, __ATOMIC_RELAXED)
+               : 0;
+}
+
+size_t crmm_limiting_resource_adaptor_allocation_limit(const crmm_resource *adaptor)
+{
+    return crmm_priv_check_class("crmm_limiting_resource_adaptor_allocation_limit", adaptor,
+                                 &limiting_ops)
+               ? ((const limiting *)adaptor)->limit
+               : 0;
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Calls that fail because a test wants them to, and attributes that say what a test wants. */
+#include "emulated.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_RULES 64
+#define MAX_OVERRIDES 64
+#define MAX_TEXT 256
+
+struct rule {
+    bool any;
+    enum fn fn;
+    unsigned long long seen;
+    unsigned long long first, count; /* calls that fail, from 1; count 0: all from then on */
+    unsigned per_thousand;           /* or a random share */
+    cudaError_t error;
+};
+
+struct override {
+    int device; /* -1: all */
+    int attr;
+    int value;
+};
+
+static struct rule rules[MAX_RULES];
+static size_t rule_count;
+static struct override overrides[MAX_OVERRIDES];
+static size_t override_count;
+
+static bool fires(struct rule *rule)
+{
+    rule->seen++;
+    if (rule->per_thousand != 0) {
+        return choice(1000) < rule->per_thousand;
+    }
+    return rule->seen >= rule->first &&
+           (rule->count == 0 || rule->seen - rule->first < rule->count);
+}
+
+cudaError_t fault_check(enum fn fn)
+{
+    cudaError_t err = cudaSuccess;
+    for (size_t i = 0; i < rule_count; i++) {
+        if ((rules[i].any || rules[i].fn == fn) && fires(&rules[i]) && err == cudaSuccess) {
+            err = rules[i].error;
+        }
+    }
+    return err;
+}
+
+enum fn function_by_name(const char *name)
+{
+    int fn = 0;
+    while (fn < FN_COUNT && strcmp(function_name((enum fn)fn), name) != 0) {
+        fn++;
+    }
+    return (enum fn)fn;
+}
+
+bool fault_add(const char *name, unsigned long long first, unsigned long long count,
+               unsigned per_thousand, cudaError_t error)
+{
+    struct rule rule = {.any = name == NULL || strcmp(name, "*") == 0,
+                        .first = first == 0 ? 1 : first,
+                        .count = count,
+                        .per_thousand = per_thousand,
+                        .error = error};
+    if (!rule.any) {
+        rule.fn = function_by_name(name);
+    }
+    if (rule.fn == FN_COUNT || rule_count == MAX_RULES) {
+        return false;
+    }
+    rules[rule_count++] = rule;
+    return true;
+}
+
+void fault_clear(void)
+{
+    rule_count = 0;
+}
+
+/* FUNCTION:ERROR, FUNCTION:ERROR:FIRST, FUNCTION:ERROR:FIRST:COUNT or FUNCTION:ERROR:%SHARE. */
+static bool load_one(char *text)
+{
+    char *save;
+    const char *name = strtok_r(text, ":", &save);
+    const char *error_text_given = strtok_r(NULL, ":", &save);
+    const char *first = strtok_r(NULL, ":", &save);
+    const char *count = strtok_r(NULL, ":", &save);
+    cudaError_t error;
+    if (name == NULL || error_text_given == NULL) {
+        return false;
+    }
+    if (!error_by_name(error_text_given, &error)) {
+        error = (cudaError_t)strtol(error_text_given, NULL, 10);
+    }
+    if (first != NULL && *first == '%') {
+        return fault_add(name, 1, 0, (unsigned)strtoul(first + 1, NULL, 10), error);
+    }
+    unsigned long long from = first == NULL ? 1 : strtoull(first, NULL, 10);
+    unsigned long long calls = first == NULL ? 0 : count == NULL ? 1 : strtoull(count, NULL, 10);
+    return fault_add(name, from, calls, 0, error);
+}
+
+void fault_load(const char *text)
+{
+    while (text != NULL && *text != '\0') {
+        char one[MAX_TEXT];
+        size_t length = strcspn(text, ";,");
+        if (length < sizeof one) {
+            memcpy(one, text, length);
+            one[length] = '\0';
+            if (!load_one(one)) {
+                violation("configuration", "CUDART_EMULATED_FAULTS: cannot read a rule");
+            }
+        }
+        text += length + (text[length] != '\0');
+    }
+}
+
+bool override_find(int device, int attr, int *value)
+{
+    for (size_t i = override_count; i-- > 0;) {
+        const struct override *o = &overrides[i];
+        if (o->attr == attr && (o->device == -1 || o->device == device)) {
+            *value = o->value;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool override_add(int device, int attr, int value)
+{
+    if (override_count == MAX_OVERRIDES) {
+        return false;
+    }
+    overrides[override_count++] = (struct override){device, attr, value};
+    return true;
+}
+
+void override_clear(void)
+{
+    override_count = 0;
+}

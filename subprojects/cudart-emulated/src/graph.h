@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Graphs, and the captures that make them. */
+#ifndef EMULATED_GRAPH_H
+#define EMULATED_GRAPH_H
+
+#include "emulated.h"
+
+#define NODE_MAGIC 0x0de0de01u
+
+struct graph_node {
+    uint32_t magic;
+    struct graph_node *next;
+    struct graph *graph;
+    size_t index;
+    struct work work;
+    struct graph_node **deps;
+    size_t dep_count;
+    bool reached; /* scratch */
+};
+
+struct graph {
+    unsigned refs; /* its handle, its executables, its capture */
+    struct device *device;
+    struct graph_node *first, **last;
+    size_t count;
+    struct graph_block *blocks; /* of allocation nodes */
+};
+
+struct CUgraph_st {
+    uint32_t magic;
+    struct graph *graph;
+};
+
+struct CUgraphExec_st {
+    uint32_t magic;
+    struct graph *graph;
+    unsigned long long flags;
+};
+
+struct capture {
+    unsigned refs; /* its streams' list and events */
+    struct capture *next;
+    uint64_t id;
+    uint64_t thread;
+    enum cudaStreamCaptureMode mode;
+    struct stream *origin;
+    struct graph *graph;
+    bool invalidated, ended;
+};
+
+struct graph *graph_new(struct device *device);
+void graph_release(struct graph *graph);
+struct graph_node *graph_add(struct graph *graph, const struct work *work,
+                             struct graph_node *const *deps, size_t dep_count);
+cudaError_t graph_launch(cudaGraphExec_t exec, cudaStream_t stream, enum fn fn);
+
+/* Allocation nodes (graph_memory.c). */
+cudaError_t graph_capture_alloc(struct stream *stream, struct pool *pool, size_t size, void **ptr);
+cudaError_t graph_capture_free(struct stream *stream, uintptr_t va);
+void graph_memory_release(struct graph *graph);
+cudaError_t graph_memory_launch(struct graph *graph, unsigned long long flags);
+
+#endif

@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Counts the test cases of one or more `meson test` runs.
+
+usage: summary.py [--suite SUITE] [--failed N] [--skipped N] LOG...
+
+LOG is a build folder, or one run's log in it without its ending (build/meson-logs/testlog). The
+last line printed is `N passed, N failed, N skipped`; the exit status is 0 if something passed and
+nothing failed.
+
+The cases are those of the JUnit file. A test that died, timed out or printed an incomplete list of
+cases has no case there that failed, so the run's other log is read beside it: each test that did
+not end well counts as one failure at least.
+
+--suite counts only the tests of one Meson suite. --failed and --skipped add what a caller counted
+itself, such as checks that are no tests.
+"""
+import argparse
+import json
+import os
+import sys
+import xml.etree.ElementTree as ET
+
+GOOD = ('OK', 'SKIP', 'EXPECTEDFAIL')
+
+
+class Counts:
+    def __init__(self):
+        self.passed = self.failed = self.skipped = 0
+
+    def __str__(self):
+        return f'{self.passed} passed, {self.failed} failed, {self.skipped} skipped'
+
+
+def suites_of(test_name):
+    """'crmm:core+threads / core/fork' is in the suites core and threads."""
+    head, separator, _ = test_name.partition(' / ')
+    return head.partition(':')[2].split('+') if separator else []
+
+
+def read_results(log):
+    """Each test's result as Meson saw it; 'SILENT' for a skip that nobody asked for."""
+    results = {}
+    with open(log + '.json', encoding='utf-8') as file:
+        for line in file:
+            test = json.loads(line)
+            # Meson calls a TAP test that printed nothing, or gave up, skipped.
+            asked = test['returncode'] == 77 or '# SKIP' in test['stdout']
+            silent = test['result'] == 'SKIP' and not asked
+            results[test['name']] = 'SILENT' if silent else test['result']
+    return results
+
+
+def add_run(log, wanted, counts):
+    results = read_results(log)
+    failed_tests = set()
+    for suite in ET.parse(log + '.junit.xml').iter('testsuite'):
+        for case in suite.iter('testcase'):
+            # A test with cases has a suite element of its own, '<project>.<test>'; the others
+            # share one for the project.
+            has_cases = ' / ' in suite.get('name')
+            test = suite.get('name').partition('.')[2] if has_cases else case.get('name')
+            if wanted and wanted not in suites_of(test):
+                continue
+            failed = case.find('failure') is not None or case.find('error') is not None
+            if failed or results[test] == 'SILENT':
+                counts.failed += 1
+                failed_tests.add(test)
+            elif case.find('skipped') is not None:
+                counts.skipped += 1
+            else:
+                counts.passed += 1
+
+    for test, result in results.items():
+        if wanted and wanted not in suites_of(test):
+            continue
+        if result not in GOOD and test not in failed_tests:
+            counts.failed += 1
+
+
+def main():
+    parser = argparse.ArgumentParser(description='Count the test cases of meson test runs.')
+    parser.add_argument('--suite')
+    parser.add_argument('--failed', type=int, default=0)
+    parser.add_argument('--skipped', type=int, default=0)
+    parser.add_argument('logs', nargs='+', metavar='LOG')
+    arguments = parser.parse_args()
+
+    counts = Counts()
+    for log in arguments.logs:
+        if os.path.isdir(log):
+            log = os.path.join(log, 'meson-logs', 'testlog')
+        add_run(log, arguments.suite, counts)
+    counts.failed += arguments.failed
+    counts.skipped += arguments.skipped
+    print(counts)
+    sys.exit(0 if counts.passed and not counts.failed else 1)
+
+
+main()

@@ -58,8 +58,8 @@ def add_run(log, wanted, counts):
         for case in suite.iter('testcase'):
             # A test with cases has a suite element of its own, '<project>.<test>'; the others
             # share one for the project.
-            has_cases = ' / ' in suite.get('name')
-            test = suite.get('name').partition('.')[2] if has_cases else case.get('name')
+            test = suite.get('name').partition('.')[2]
+            test = test if test in results else case.get('name')
             if wanted and wanted not in suites_of(test):
                 continue
             failed = case.find('failure') is not None or case.find('error') is not None

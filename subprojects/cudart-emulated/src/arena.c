@@ -240,6 +240,27 @@ struct segment *arena_alloc(bool host, size_t size, size_t alignment)
     return segment == NULL ? NULL : carve(arena, segment, align_up(segment->va, alignment), size);
 }
 
+/* Reserves a region at an address that no region has. */
+static bool grow_at(bool host, uintptr_t va, size_t size)
+{
+    if (host || arena_owns(va) || region_count == MAX_REGIONS || va % 4096 != 0) {
+        return false;
+    }
+    void *base = mmap((void *)va, size, PROT_NONE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    if (base == MAP_FAILED) {
+        return false;
+    }
+    struct segment *segment = segment_new((uintptr_t)base, size);
+    if (base != (void *)va || segment == NULL) {
+        munmap(base, size); /* a kernel that does not know the flag */
+        return false;
+    }
+    bin_add(&arenas[host], segment);
+    regions[region_count++] = (struct region){va, size};
+    return true;
+}
+
 /* Exactly there, if it is free; this walks, since hints are rare. */
 struct segment *arena_alloc_at(bool host, uintptr_t va, size_t size)
 {
@@ -251,7 +272,7 @@ struct segment *arena_alloc_at(bool host, uintptr_t va, size_t size)
             }
         }
     }
-    return NULL;
+    return grow_at(host, va, size) ? arena_alloc_at(host, va, size) : NULL;
 }
 
 static struct segment *join(struct arena *arena, struct segment *left, struct segment *right)

@@ -181,12 +181,13 @@ static struct kernel *kernel_new(const struct cudart_emulated_range *ranges, siz
     }
     *kernel = (struct kernel){.refs = 1, .count = count};
     for (size_t i = 0; i < count; i++) {
-        const struct range *range = range_find((uintptr_t)ranges[i].ptr);
-        kernel->ranges[i] = (struct kernel_range){.va = (uintptr_t)ranges[i].ptr,
-                                                  .size = ranges[i].size,
-                                                  .write = ranges[i].write != 0,
-                                                  .value = ranges[i].value,
-                                                  .serial = range == NULL ? 0 : range->serial};
+        struct range *range = range_find((uintptr_t)ranges[i].ptr);
+        kernel->ranges[i] =
+            (struct kernel_range){.va = (uintptr_t)ranges[i].ptr,
+                                  .size = ranges[i].size,
+                                  .write = ranges[i].write != 0,
+                                  .value = ranges[i].value,
+                                  .serial = range == NULL ? 0 : range_backing(range)->serial};
     }
     return kernel;
 }

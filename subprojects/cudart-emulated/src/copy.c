@@ -81,15 +81,22 @@ static void lost(const struct op *op, uintptr_t va)
     device_set_sticky(cudaErrorLaunchFailure);
 }
 
+/* A chunk first: the block in it may have been freed, in order, after the operation was queued. */
+static struct range *backing_at(uintptr_t va)
+{
+    struct range *chunk = chunk_find(va);
+    return chunk != NULL ? chunk : range_find(va);
+}
+
 /* The bytes at an address that an operation was given, unless they have gone since. */
 static unsigned char *piece(const struct op *op, uintptr_t va, uint64_t serial, uintptr_t base,
                             size_t *length)
 {
-    struct range *range = range_find(va);
     if (serial == 0) {
         *length = SIZE_MAX;
         return (unsigned char *)va;
     }
+    struct range *range = backing_at(va);
     if (range == NULL || (va == base && range->serial != serial)) {
         lost(op, va);
         return NULL;
@@ -139,9 +146,13 @@ static void execute_copy(struct op *op)
     }
 }
 
+/* Whether a device can reach the whole range; blocks of pools only as far as their chunk. */
 static bool kernel_range_valid(const struct kernel_range *range)
 {
-    struct range *first;
+    struct range *first = chunk_find(range->va);
+    if (first != NULL) {
+        return range->size <= first->va + first->size - range->va;
+    }
     return memory_check(range->va, range->size, range->write, NULL, &first) == cudaSuccess &&
            first != NULL;
 }
@@ -159,7 +170,7 @@ static void execute_kernel(struct op *op)
             device_set_sticky(cudaErrorIllegalAddress);
             return;
         }
-        if (range->serial != 0 && range_find(range->va)->serial != range->serial) {
+        if (range->serial != 0 && backing_at(range->va)->serial != range->serial) {
             lost(op, range->va);
             return;
         }
@@ -169,7 +180,7 @@ static void execute_kernel(struct op *op)
         for (size_t done = 0; done < range->size;) {
             size_t length;
             unsigned char *at =
-                range_bytes(range_find(range->va + done), range->va + done, &length);
+                range_bytes(backing_at(range->va + done), range->va + done, &length);
             size_t step = smallest(length, range->size - done, SIZE_MAX);
             memset(at, range->value, step);
             done += step;
@@ -280,8 +291,11 @@ static cudaError_t submit_memset(uintptr_t va, int value, size_t size, struct st
     if (err != cudaSuccess || range == NULL) {
         return cudaErrorInvalidValue;
     }
-    const struct work work = {
-        .kind = WORK_MEMSET, .value = value, .dst = va, .size = size, .dst_serial = range->serial};
+    const struct work work = {.kind = WORK_MEMSET,
+                              .value = value,
+                              .dst = va,
+                              .size = size,
+                              .dst_serial = range_backing(range)->serial};
     bool wait = synchronous && (range->kind == RANGE_PINNED || range->kind == RANGE_REGISTERED);
     err = stream_submit(stream, &work, fn);
     if (err == cudaSuccess && wait && stream->capture == NULL) {
@@ -387,8 +401,8 @@ static cudaError_t submit_copy(uintptr_t dst, uintptr_t src, size_t size, enum c
                         .dst = dst,
                         .src = src,
                         .size = size,
-                        .dst_serial = sides.dst == NULL ? 0 : sides.dst->serial,
-                        .src_serial = sides.src == NULL ? 0 : sides.src->serial};
+                        .dst_serial = sides.dst == NULL ? 0 : range_backing(sides.dst)->serial,
+                        .src_serial = sides.src == NULL ? 0 : range_backing(sides.src)->serial};
     bool capturing = stream->capture != NULL;
     bool wait = !capturing && copy_waits(&sides, size, synchronous);
     if (sides.src == NULL && !wait && !capturing) {

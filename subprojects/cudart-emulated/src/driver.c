@@ -256,7 +256,6 @@ static const struct symbol symbols[] = {
     SYMBOL("cuMemAlloc", drv_cuMemAlloc, 3020),
     SYMBOL("cuMemFree", drv_cuMemFree, 3020),
     SYMBOL("cuMemGetInfo", drv_cuMemGetInfo, 3020),
-#ifdef EMULATED_VMM
     SYMBOL("cuMemGetAllocationGranularity", vmm_cuMemGetAllocationGranularity, 10020),
     SYMBOL("cuMemAddressReserve", vmm_cuMemAddressReserve, 10020),
     SYMBOL("cuMemAddressFree", vmm_cuMemAddressFree, 10020),
@@ -271,7 +270,6 @@ static const struct symbol symbols[] = {
            10020),
     SYMBOL("cuMemExportToShareableHandle", vmm_cuMemExportToShareableHandle, 10020),
     SYMBOL("cuMemImportFromShareableHandle", vmm_cuMemImportFromShareableHandle, 10020),
-#endif
 };
 
 static const struct symbol *find(const char *name)

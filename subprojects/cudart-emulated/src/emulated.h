@@ -284,12 +284,15 @@ struct stream *stream_per_thread(struct thread_state *thread, struct device *dev
 void stream_thread_exit(struct thread_state *thread);
 
 /* ---- handles (handle.c) ---- */
+#define HANDLE_SLOT 128u
+
 enum handle_kind {
     HANDLE_STREAM,
     HANDLE_EVENT,
     HANDLE_POOL,
     HANDLE_GRAPH,
     HANDLE_EXEC,
+    HANDLE_VMM,
     HANDLE_KINDS
 };
 void *handle_new(enum handle_kind kind);
@@ -361,7 +364,11 @@ struct range {
     struct physical *physical;
     struct segment *segment;
     struct pool *pool;
-    struct chunk *chunk;
+    struct block *block; /* of a pool, while it is live */
+    struct range *chunk; /* that holds it */
+    struct graph_block *graph_block;
+    bool freeing; /* a free in stream order is pending */
+    struct vmm_handle *handle;
     bool host;                             /* pool memory that the host can touch */
     unsigned char access[MAX_DEVICES + 1]; /* of mapped memory */
     struct advice *advice;
@@ -370,14 +377,19 @@ struct range {
 };
 
 struct range *range_new(uintptr_t va, size_t size, enum range_kind kind, struct device *device);
+/* Live memory; and the chunks of pools, which outlast the blocks in them. */
 void range_insert(struct range *range);
+void chunk_insert(struct range *range);
+void chunk_remove(struct range *range);
+struct range *chunk_find(uintptr_t va);
+/* The range whose bytes an operation will touch, and which must still be there then. */
+struct range *range_backing(struct range *range);
 void range_remove(struct range *range);
 void range_free(struct range *range);
 /* The range that contains the address, or NULL. */
 struct range *range_find(uintptr_t va);
 /* The first range that ends after the address. */
 struct range *range_next(uintptr_t va);
-void range_visit(void (*visit)(struct range *, void *), void *user_data);
 /* The bytes behind an address, and how many follow it. */
 unsigned char *range_bytes(struct range *range, uintptr_t va, size_t *length);
 unsigned char *physical_bytes(struct physical *physical);

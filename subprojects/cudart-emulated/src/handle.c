@@ -8,7 +8,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define SLOT_SIZE 128u
 #define MAGIC_ALIVE 0x0ec0da11u
 #define MAGIC_DEAD 0x0dead000u
 
@@ -22,11 +21,11 @@ struct table {
 
 static struct table tables[HANDLE_KINDS];
 
-static const char *const kind_names[HANDLE_KINDS] = {"stream", "event", "memory pool", "graph",
-                                                     "executable graph"};
+static const char *const kind_names[HANDLE_KINDS] = {
+    "stream", "event", "memory pool", "graph", "executable graph", "memory handle"};
 
-_Static_assert(sizeof(struct CUstream_st) <= SLOT_SIZE, "slot");
-_Static_assert(sizeof(struct CUevent_st) <= SLOT_SIZE, "slot");
+_Static_assert(sizeof(struct CUstream_st) <= HANDLE_SLOT, "slot");
+_Static_assert(sizeof(struct CUevent_st) <= HANDLE_SLOT, "slot");
 
 static void *reserve(size_t size)
 {
@@ -42,7 +41,7 @@ static bool table_open(struct table *table)
     }
     const uint32_t capacity = 1u << 18;
     table->free = reserve(capacity * sizeof *table->free);
-    table->base = reserve((size_t)capacity * SLOT_SIZE);
+    table->base = reserve((size_t)capacity * HANDLE_SLOT);
     table->capacity = capacity;
     return table->base != NULL && table->free != NULL;
 }
@@ -73,9 +72,9 @@ void *handle_new(enum handle_kind kind)
     } else {
         return NULL;
     }
-    unsigned char *slot = table->base + (size_t)index * SLOT_SIZE;
+    unsigned char *slot = table->base + (size_t)index * HANDLE_SLOT;
     const uint32_t magic = MAGIC_ALIVE;
-    memset(slot, 0, SLOT_SIZE);
+    memset(slot, 0, HANDLE_SLOT);
     memcpy(slot, &magic, sizeof magic);
     return slot;
 }
@@ -84,10 +83,10 @@ void handle_free(enum handle_kind kind, void *handle)
 {
     struct table *table = &tables[kind];
     const uint32_t magic = MAGIC_DEAD;
-    memset(handle, 0, SLOT_SIZE);
+    memset(handle, 0, HANDLE_SLOT);
     memcpy(handle, &magic, sizeof magic);
     uint32_t at = (table->free_head + table->free_count) % table->capacity;
-    table->free[at] = (uint32_t)((size_t)((unsigned char *)handle - table->base) / SLOT_SIZE);
+    table->free[at] = (uint32_t)((size_t)((unsigned char *)handle - table->base) / HANDLE_SLOT);
     table->free_count++;
 }
 
@@ -99,8 +98,8 @@ void *handle_check(enum handle_kind kind, const void *handle)
     }
     uintptr_t offset = (uintptr_t)handle - (uintptr_t)table->base;
     uint32_t magic;
-    if (table->base == NULL || offset >= (size_t)table->used * SLOT_SIZE ||
-        offset % SLOT_SIZE != 0) {
+    if (table->base == NULL || offset >= (size_t)table->used * HANDLE_SLOT ||
+        offset % HANDLE_SLOT != 0) {
         violation("handle", "%s %p is not a handle of this runtime", kind_names[kind], handle);
         return NULL;
     }
@@ -116,7 +115,7 @@ void handle_visit(enum handle_kind kind, void (*visit)(void *, void *), void *us
 {
     struct table *table = &tables[kind];
     for (uint32_t i = 0; i < table->used; i++) {
-        unsigned char *slot = table->base + (size_t)i * SLOT_SIZE;
+        unsigned char *slot = table->base + (size_t)i * HANDLE_SLOT;
         uint32_t magic;
         memcpy(&magic, slot, sizeof magic);
         if (magic == MAGIC_ALIVE) {

@@ -60,7 +60,8 @@ static struct advice *advice_of(struct range *range)
 void managed_prefetched(const struct work *work)
 {
     struct range *range = range_find(work->dst);
-    if (range != NULL && range->serial == work->dst_serial && advice_of(range) != NULL) {
+    if (range != NULL && range_backing(range)->serial == work->dst_serial &&
+        advice_of(range) != NULL) {
         range->advice->prefetched =
             (struct cudaMemLocation){(enum cudaMemLocationType)work->src, work->value};
     }
@@ -113,7 +114,7 @@ static cudaError_t prefetch(uintptr_t va, size_t size, struct cudaMemLocation lo
                         .src = (uintptr_t)location.type,
                         .value = location.type == cudaMemLocationTypeDevice ? location.id
                                                                             : cudaCpuDeviceId,
-                        .dst_serial = range == NULL ? 0 : range->serial};
+                        .dst_serial = range == NULL ? 0 : range_backing(range)->serial};
     return stream_submit(stream, &work, fn);
 }
 

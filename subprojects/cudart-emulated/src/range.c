@@ -8,8 +8,12 @@
 
 #define SMALL_BYTES ((size_t)64 << 10)
 
-static struct range *root;
-static struct range *recent; /* most calls name the same block as the call before */
+struct tree {
+    struct range *root;
+    struct range *recent; /* most calls name the same block as the call before */
+};
+
+static struct tree live, chunks;
 static struct range *spare;
 static uint64_t next_serial = 1;
 static uint32_t weights = 1;
@@ -88,9 +92,9 @@ static struct range *merge(struct range *left, struct range *right)
     return top;
 }
 
-void range_insert(struct range *range)
+static void insert(struct tree *tree, struct range *range)
 {
-    struct range **at = &root;
+    struct range **at = &tree->root;
     while (*at != NULL && (*at)->weight >= range->weight) {
         at = range->va < (*at)->va ? &(*at)->left : &(*at)->right;
     }
@@ -98,17 +102,17 @@ void range_insert(struct range *range)
     *at = range;
 }
 
-void range_remove(struct range *range)
+static void take_out(struct tree *tree, struct range *range)
 {
-    struct range **at = &root;
+    struct range **at = &tree->root;
     while (*at != range) {
         at = range->va < (*at)->va ? &(*at)->left : &(*at)->right;
     }
     *at = merge(range->left, range->right);
     range->left = NULL;
     range->right = NULL;
-    if (recent == range) {
-        recent = NULL;
+    if (tree->recent == range) {
+        tree->recent = NULL;
     }
 }
 
@@ -117,12 +121,12 @@ static bool contains(const struct range *range, uintptr_t va)
     return va - range->va < range->size;
 }
 
-struct range *range_find(uintptr_t va)
+static struct range *find(struct tree *tree, uintptr_t va)
 {
-    if (recent != NULL && contains(recent, va)) {
-        return recent;
+    if (tree->recent != NULL && contains(tree->recent, va)) {
+        return tree->recent;
     }
-    struct range *at = root;
+    struct range *at = tree->root;
     struct range *below = NULL;
     while (at != NULL) {
         if (at->va <= va) {
@@ -135,13 +139,48 @@ struct range *range_find(uintptr_t va)
     if (below == NULL || !contains(below, va)) {
         return NULL;
     }
-    recent = below;
+    tree->recent = below;
     return below;
+}
+
+void range_insert(struct range *range)
+{
+    insert(&live, range);
+}
+
+void range_remove(struct range *range)
+{
+    take_out(&live, range);
+}
+
+struct range *range_find(uintptr_t va)
+{
+    return find(&live, va);
+}
+
+void chunk_insert(struct range *range)
+{
+    insert(&chunks, range);
+}
+
+void chunk_remove(struct range *range)
+{
+    take_out(&chunks, range);
+}
+
+struct range *chunk_find(uintptr_t va)
+{
+    return find(&chunks, va);
+}
+
+struct range *range_backing(struct range *range)
+{
+    return range->chunk != NULL ? range->chunk : range;
 }
 
 struct range *range_next(uintptr_t va)
 {
-    struct range *at = root;
+    struct range *at = live.root;
     struct range *found = NULL;
     while (at != NULL) {
         if (at->va + at->size > va) {
@@ -152,16 +191,6 @@ struct range *range_next(uintptr_t va)
         }
     }
     return found;
-}
-
-void range_visit(void (*visit)(struct range *, void *), void *user_data)
-{
-    uintptr_t va = 0;
-    struct range *range;
-    while ((range = range_next(va)) != NULL) {
-        va = range->va + range->size;
-        visit(range, user_data);
-    }
 }
 
 struct physical *physical_new(size_t size, struct device *device)
@@ -215,6 +244,7 @@ static bool host_kind(enum range_kind kind)
 
 unsigned char *range_bytes(struct range *range, uintptr_t va, size_t *length)
 {
+    range = range_backing(range);
     size_t offset = va - range->va;
     *length = range->size - offset;
     if (host_kind(range->kind) || range->host) {

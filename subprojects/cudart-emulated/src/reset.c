@@ -44,6 +44,7 @@ static void reset_device(struct device *device)
     drop_streams(device);
     handle_visit(HANDLE_EVENT, drop_event, device);
     malloc_reset_device(device);
+    vmm_reset_device(device);
     pools_reset_device(device);
     memset(device->peer, 0, sizeof device->peer);
 }

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A child forked after CUDA was used: everything that needs CUDA fails by name, and the heap works.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <crmm/containers/device_buffer.h>
+#include <crmm/core/error.h>
+#include <crmm/core/misuse.h>
+#include <crmm/device/cuda_device.h>
+#include <crmm/device/cuda_memory_resource.h>
+#include <crmm/device/managed_memory_resource.h>
+#include <crmm/device/per_device_resource.h>
+#include <crmm/host/malloc_memory_resource.h>
+
+static crmm_misuse_kind last_kind;
+
+static void note(const crmm_misuse *misuse, void *user_data)
+{
+    (void)user_data;
+    last_kind = misuse->kind;
+}
+
+static void check(int condition, const char *what)
+{
+    if (!condition) {
+        (void)fprintf(stderr, "program_fork: %s (%s)\n", what, crmm_last_error()->message);
+        _exit(1);
+    }
+}
+
+/* A call of the child failed with the status, native code and text of its own. */
+static void check_forked(crmm_status status, const char *what)
+{
+    check(status == CRMM_ERROR_FORKED, what);
+    check(crmm_last_error()->status == CRMM_ERROR_FORKED, what);
+    check(strstr(crmm_last_error()->message, "forked child") != NULL, what);
+}
+
+static void be_child(void *block, crmm_device_buffer *buffer)
+{
+    void *ptr = &ptr;
+    int number = 0;
+    size_t bytes = 0;
+    crmm_resource *mr = NULL;
+    crmm_device_buffer fresh = {0};
+
+    crmm_set_misuse_handler(note, NULL);
+    check_forked(crmm_allocate(crmm_cuda_memory_resource(), NULL, 64, 64, &ptr), "allocate");
+    check_forked(crmm_allocate_sync(crmm_cuda_memory_resource(), 64, 64, &ptr), "allocate_sync");
+    check_forked(crmm_allocate_sync(crmm_managed_memory_resource(), 64, 64, &ptr), "managed");
+    check(ptr == &ptr, "an output was written");
+    check_forked(crmm_get_num_cuda_devices(&number), "device count");
+    check_forked(crmm_get_current_cuda_device(&number), "current device");
+    check_forked(crmm_percent_of_free_device_memory(1, &bytes), "memory");
+    check_forked(crmm_get_current_device_resource(&mr), "current resource");
+    check_forked(crmm_device_buffer_init(&fresh, 64, NULL, NULL), "buffer");
+    check_forked(crmm_device_buffer_resize(buffer, 1 << 20, NULL), "resize");
+    crmm_deallocate(crmm_cuda_memory_resource(), NULL, block, 64, 64);
+    check(last_kind == CRMM_MISUSE_FORKED && crmm_misuse_count() == 1, "deallocate");
+    crmm_deallocate_sync(crmm_cuda_memory_resource(), block, 64, 64);
+    check(crmm_misuse_count() == 2, "deallocate_sync");
+    crmm_device_buffer_finish(buffer);
+    check(last_kind == CRMM_MISUSE_FORKED && crmm_misuse_count() == 3, "finish");
+
+    check(crmm_allocate_sync(crmm_malloc_memory_resource(), 64, 64, &ptr) == CRMM_SUCCESS, "heap");
+    memset(ptr, 1, 64);
+    crmm_deallocate_sync(crmm_malloc_memory_resource(), ptr, 64, 64);
+    check(crmm_misuse_count() == 3, "heap deallocation");
+    _exit(42);
+}
+
+int main(void)
+{
+    void *block = NULL;
+    int state = 0;
+    crmm_device_buffer buffer = {0};
+
+    crmm_status status = crmm_allocate(crmm_cuda_memory_resource(), NULL, 64, 64, &block);
+    if (status == CRMM_ERROR_BAD_ALLOC && getenv("CRMM_TEST_REQUIRE_GPU") == NULL) {
+        (void)fprintf(stderr, "program_fork: skipped: %s\n", crmm_last_error()->message);
+        return 77;
+    }
+    check(status == CRMM_SUCCESS, "allocate in the parent");
+    check(crmm_device_buffer_init(&buffer, 64, NULL, NULL) == CRMM_SUCCESS, "buffer in the parent");
+    pid_t child = fork();
+    if (child == 0) {
+        be_child(block, &buffer);
+    }
+    check(waitpid(child, &state, 0) == child, "waitpid");
+    check(WIFEXITED(state) && WEXITSTATUS(state) == 42, "the child did not end well");
+
+    /* The parent is as it was. */
+    crmm_device_buffer_finish(&buffer);
+    crmm_deallocate(crmm_cuda_memory_resource(), NULL, block, 64, 64);
+    check(crmm_misuse_count() == 0, "misuse in the parent");
+    return 0;
+}

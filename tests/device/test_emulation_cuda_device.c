@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <crmm/device/cuda_device.h>
+
+#include <cudart_emulated.h>
+
+#include "cuda_support.h"
+#include "expect.h"
+
+__extension__ typedef unsigned __int128 unsigned_128;
+
+static void fail(const char *call, cudaError_t error)
+{
+    cudart_emulated_clear_faults();
+    cudart_emulated_fail(call, 1, 0, error);
+}
+
+Test(emulation_cuda_device, every_failing_call_is_an_error)
+{
+    int number = 77;
+    size_t bytes = 77;
+    size_t total = 77;
+    crmm_cuda_set_device scope = {.previous = 77};
+
+    cudart_emulated_set_devices(2);
+    fail("cudaGetDevice", cudaErrorUnknown);
+    expect_failure(crmm_get_current_cuda_device(&number), CRMM_ERROR_CUDA,
+                   "cudaGetDevice failed: cudaErrorUnknown");
+    expect_equal(crmm_last_error()->native_code, cudaErrorUnknown);
+    expect_failure(crmm_cuda_set_device_init(&scope, 1), CRMM_ERROR_CUDA, "cudaErrorUnknown");
+    fail("cudaGetDeviceCount", cudaErrorNoDevice);
+    expect_failure(crmm_get_num_cuda_devices(&number), CRMM_ERROR_CUDA,
+                   "cudaGetDeviceCount failed: cudaErrorNoDevice");
+    expect_status(crmm_cuda_set_device_init(&scope, 1), CRMM_ERROR_CUDA);
+    fail("cudaSetDevice", cudaErrorUnknown);
+    expect_failure(crmm_cuda_set_device_init(&scope, 1), CRMM_ERROR_CUDA, "cudaSetDevice failed");
+    fail("cudaMemGetInfo", cudaErrorUnknown);
+    expect_failure(crmm_available_device_memory(&bytes, &total), CRMM_ERROR_CUDA,
+                   "cudaMemGetInfo failed");
+    expect_status(crmm_percent_of_free_device_memory(5, &bytes), CRMM_ERROR_CUDA);
+    expect_equal(number, 77);
+    expect_equal(bytes, 77);
+    expect_equal(total, 77);
+    expect_equal(scope.previous, 77);
+    expect_equal(cudaGetLastError(), cudaSuccess);
+}
+
+/* Nobody else uses an emulated device, so the share can be told to the byte. */
+Test(emulation_cuda_device, percent_is_exact)
+{
+    size_t free_bytes = 0;
+    size_t total_bytes = 0;
+    size_t bytes = 0;
+
+    cudart_emulated_set_memory(0, (size_t)0x7FFFFFFF << 20);
+    cuda(cudaMemGetInfo(&free_bytes, &total_bytes));
+    cr_assert(free_bytes > (size_t)0x7FFFFF00 << 20);
+    for (int percent = 0; percent <= 100; percent++) {
+        size_t share = (size_t)((unsigned_128)free_bytes * (unsigned)percent / 100);
+        expect_success(crmm_percent_of_free_device_memory(percent, &bytes));
+        expect_equal(bytes, share / 256 * 256);
+    }
+}
+
+Test(emulation_cuda_device, a_machine_without_a_driver_is_an_error_everywhere)
+{
+    int number = 77;
+
+    cudart_emulated_fail(NULL, 1, 0, cudaErrorInsufficientDriver);
+    expect_failure(crmm_get_num_cuda_devices(&number), CRMM_ERROR_CUDA,
+                   "cudaErrorInsufficientDriver");
+    expect_status(crmm_get_current_cuda_device(&number), CRMM_ERROR_CUDA);
+    expect_equal(number, 77);
+}

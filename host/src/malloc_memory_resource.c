@@ -2,6 +2,7 @@
 #include <crmm/host/malloc_memory_resource.h>
 
 #include <errno.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +16,9 @@ static crmm_status heap_allocate(const char *who, size_t bytes, size_t alignment
     void *memory = NULL;
     int code = 0;
 
-    if (alignment <= CRMM_HOST_ALIGNMENT) {
+    if (alignment > PTRDIFF_MAX || bytes > PTRDIFF_MAX - alignment) {
+        code = ENOMEM; /* not left to the heap: no block is that large */
+    } else if (alignment <= CRMM_HOST_ALIGNMENT) {
         memory = malloc(bytes);
         code = memory == NULL ? ENOMEM : 0;
     } else {

@@ -201,6 +201,7 @@ Test(limiting_resource_adaptor, reports_leaks_and_blocks_it_cannot_have_given)
     expect_equal(upstream.live, 1); /* left alone */
     expect_misuse(crmm_resource_release(&mr), CRMM_MISUSE_LEAK, "released with 512 bytes");
     cr_assert(mr == NULL);
+    crmm_deallocate(&upstream.base, NULL, ptr, 512, 16);
 }
 
 Test(limiting_resource_adaptor, over_a_sync_only_resource_is_sync_only)

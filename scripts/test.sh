@@ -23,7 +23,7 @@ else
     echo 'there is no GPU: testing on the emulated CUDA runtime'
 fi
 folder=$build_root/test
-configure "$folder" -Dcudart=emulated -Dtests=enabled -Dtools=enabled
+configure_for_tests "$folder"
 compile "$folder"
 status=0
 meson test -C "$folder" --no-rebuild --print-errorlogs "$@" || status=$?

@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Format, static analysis and licences.
+# shellcheck source=scripts/ci/common.sh
+. "$(dirname "$0")/common.sh"
+
+cd "$root"
+status=0
+
+# tracked PATTERN...: our files, one per line; a release without git has no others.
+tracked() {
+    if git rev-parse --is-inside-work-tree >/dev/null 2>&1; then
+        git ls-files -- "$@"
+    else
+        find . -name build -prune -o -type f -print | sed 's|^\./||' |
+            grep -E "$(printf '%s\n' "$@" | sed 's/\./\\./g; s/\*/.*/g' | paste -sd '|')"
+    fi
+}
+
+echo '--- format'
+mapfile -t sources < <(tracked '*.c' '*.h')
+[ ${#sources[@]} -gt 0 ]
+clang-format-14 --dry-run --Werror "${sources[@]}" || status=1
+
+echo '--- licences'
+mapfile -t all < <(tracked '*.c' '*.h' '*.cpp' '*.sh' '*.py' '*.in' '*meson.build' \
+    '*meson_options.txt' '.ci/run')
+without=$(grep -L 'SPDX-License-Identifier: Apache-2.0' "${all[@]}" || true)
+if [ -n "$without" ]; then
+    echo "no SPDX line: $without" >&2
+    status=1
+fi
+
+echo '--- shellcheck'
+mapfile -t scripts < <(tracked '*.sh' '.ci/run')
+shellcheck -x "${scripts[@]}" || status=1
+
+folder=$ci_root/lint
+CC=clang CXX=clang++ configure "$folder" -Dcudart=emulated -Dtests=enabled -Dtools=enabled
+# Generated headers must be there.
+compile "$folder"
+
+echo '--- clang-tidy'
+ours="$root/(core|host|device|adaptors|containers|tools)/.*"
+run-clang-tidy-14 -quiet -p "$folder" "$ours" >"$folder/tidy.log" 2>"$folder/tidy.errors" || {
+    grep -vE '^[0-9]+ warnings? generated|^clang-tidy-14 ' "$folder/tidy.log" >&2
+    status=1
+}
+grep -q 'clang-tidy-14' "$folder/tidy.log" # that it looked at something
+
+echo '--- cppcheck'
+cppcheck --quiet --project="$folder/compile_commands.json" --enable=warning,performance,portability \
+    --inline-suppr --suppress=missingIncludeSystem --error-exitcode=3 \
+    -i "$root/tests" -i "$root/subprojects" -j 2 || status=1
+
+exit "$status"

@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Builds that differ in their options: nothing optional, each adaptor alone, no messages, the oldest
+# supported CUDA interface, and what `cudart` does on a machine without a toolkit.
+# shellcheck source=scripts/ci/common.sh
+. "$(dirname "$0")/common.sh"
+
+folder=$ci_root/options
+rm -rf "$folder"
+configure "$folder" -Dcudart=emulated -Dauto_features=disabled
+compile "$folder"
+if [ -e "$folder/tests" ] || [ -e "$folder/tools/crmm-replay" ]; then
+    echo '-Dauto_features=disabled builds tests or tools' >&2
+    exit 1
+fi
+
+adaptors=$(sed -n "s/^option('adaptor_\([a-z_]*\)'.*/\1/p" "$root/meson_options.txt")
+[ -n "$adaptors" ]
+for adaptor in $adaptors; do
+    echo "only adaptor $adaptor"
+    folder=$ci_root/only-$adaptor
+    configure "$folder" -Dcudart=emulated -Dauto_features=disabled -Dtests=enabled \
+        "-Dadaptor_$adaptor=enabled"
+    compile "$folder"
+    run_tests "$folder" --suite headers --suite adaptors
+done
+
+echo 'no adaptor, no messages'
+folder=$ci_root/no-adaptor
+configure "$folder" -Dcudart=emulated -Dauto_features=disabled -Dtests=enabled -Dlog_level=off
+compile "$folder"
+run_tests "$folder" --suite headers
+
+echo 'the CUDA interface of 12.0'
+folder=$ci_root/cuda-12.0
+configure "$folder" -Dcudart=emulated -Dcudart-emulated:api_version=12000
+compile "$folder"
+run_tests "$folder" --no-suite headers
+
+echo 'no toolkit'
+folder=$ci_root/no-toolkit
+rm -rf "$folder"
+# The toolkit may also be where the compiler looks by itself.
+unset CPATH C_INCLUDE_PATH CPLUS_INCLUDE_PATH LIBRARY_PATH
+if echo '#include <cuda_runtime_api.h>' | cc -fsyntax-only -x c - 2>/dev/null; then
+    echo 'skipped: the compiler finds a toolkit by itself'
+else
+    configure "$folder" -Dcudart=auto -Dtoolkit_root=/nonexistent -Dauto_features=disabled
+    grep -q 'WARNING: no CUDA toolkit found' "$folder.setup.log"
+    grep -q 'CUDA runtime *: emulated' "$folder.setup.log"
+    rm -rf "$folder"
+    if configure "$folder" -Dcudart=toolkit -Dtoolkit_root=/nonexistent 2>/dev/null; then
+        echo '-Dcudart=toolkit does without a toolkit' >&2
+        exit 1
+    fi
+fi

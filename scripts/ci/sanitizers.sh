@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# All tests under AddressSanitizer, with leaks, and UndefinedBehaviorSanitizer.
+# shellcheck source=scripts/ci/common.sh
+. "$(dirname "$0")/common.sh"
+
+folder=$ci_root/sanitizers
+# Undefined behaviour is only printed unless recovering is turned off, here for subprojects too.
+configure "$folder" -Dcudart=emulated -Dcudart-emulated:tests=enabled \
+    -Db_sanitize=address,undefined -Db_lundef=false -Dc_args=-fno-sanitize-recover=all
+compile "$folder"
+
+# A leak that is found when a test's process ends does not fail the test, so every report goes to a
+# file, and a file fails the step.
+reports=$folder/reports
+rm -rf "$reports"
+mkdir -p "$reports"
+status=0
+ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1:log_path=$reports/asan \
+    UBSAN_OPTIONS=print_stacktrace=1:log_path=$reports/ubsan \
+    run_tests "$folder" --timeout-multiplier 4 || status=1
+fail_on_files "$reports" 'a sanitizer'
+exit "$status"

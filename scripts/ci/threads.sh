@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The plain programs that use threads, under ThreadSanitizer; Criterion does not work with it.
+# shellcheck source=scripts/ci/common.sh
+. "$(dirname "$0")/common.sh"
+
+folder=$ci_root/threads
+configure "$folder" -Dcudart=emulated -Dcudart-emulated:tests=enabled -Db_sanitize=thread \
+    -Db_lundef=false
+compile "$folder"
+# A race ends the program with this status. Address randomisation is turned off because the
+# sanitizer's fixed layout does not suit every kernel's.
+TSAN_OPTIONS=exitcode=66:second_deadlock_stack=1 \
+    run_tests "$folder" --suite threads --timeout-multiplier 4 --wrap 'setarch -R'

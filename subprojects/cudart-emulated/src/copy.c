@@ -209,6 +209,11 @@ void work_execute(struct op *op)
     case WORK_PREFETCH:
         managed_prefetched(&op->work);
         break;
+    case WORK_FREE:
+        if (op->work.dst_serial != 0) { /* of cudaMalloc; pools keep their own books */
+            malloc_free_quietly(op->work.dst);
+        }
+        break;
     default:
         break;
     }
@@ -264,18 +269,20 @@ static bool reported_pending(const struct stream *stream, uintptr_t va, size_t s
 /* Memory goes away by a call that does not wait: nothing may still use it. */
 void memory_retire(uintptr_t va, size_t size, enum fn fn)
 {
-    for (int d = 0; d < config.devices; d++) {
-        for (const struct stream *s = devices[d].streams; s != NULL; s = s->next) {
-            if (s->head != NULL && reported_pending(s, va, size, fn)) {
-                checker_forget(va, size);
-                return;
-            }
+    const struct range *range = range_find(va);
+    bool elsewhere = range != NULL && range->kind == RANGE_MAPPED && range->physical->refs > 2;
+    bool reported = false;
+    for (int d = 0; d < config.devices && !reported; d++) {
+        for (const struct stream *s = devices[d].streams; s != NULL && !reported; s = s->next) {
+            reported = s->head != NULL && reported_pending(s, va, size, fn);
         }
     }
-    if (config.checker) {
+    if (!reported && config.checker && !elsewhere) {
         checker_host_access(va, size, true, function_name(fn));
     }
-    checker_forget(va, size);
+    if (range == NULL || range->kind != RANGE_MAPPED) {
+        checker_forget(va, size);
+    }
 }
 
 /* ---- memset ---- */

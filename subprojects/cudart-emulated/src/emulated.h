@@ -172,8 +172,8 @@ struct work {
     cudaHostFn_t fn;
     void *user_data;
     struct kernel *kernel;
-    struct pool *pool;
     bool timed;
+    bool keep_clock;
 };
 
 /* ---- operations and streams (engine.c, stream.c) ---- */
@@ -195,7 +195,8 @@ struct op {
     struct clock *host; /* what the host knew when it queued this */
     uint64_t host_epoch;
     struct clock *clock; /* kept for events */
-    uint64_t epoch;      /* of the stream, when executed */
+    unsigned slot;
+    uint64_t epoch; /* of the stream, when executed */
     double time;
     struct work work;
 };
@@ -212,6 +213,9 @@ struct stream {
     struct op *head, *tail;
     uint64_t pending;
     unsigned waiters;
+    uint64_t reach, reach_round; /* scratch of engine_reaches */
+    struct stream *reach_next;
+    bool reach_queued;
     uint64_t need; /* run up to this operation */
     bool active;
     /* capture */
@@ -222,7 +226,7 @@ struct stream {
     unsigned slot;
     uint64_t epoch;
     struct clock *clock;
-    const struct clock *joined_host;
+    struct clock *joined_host;
 };
 
 struct CUstream_st {
@@ -270,6 +274,8 @@ void engine_wait_device(struct device *device);
 void engine_wait_matching(struct device *device, const struct stream *of);
 void engine_query_pump(void);
 void engine_forget_stream(struct stream *stream);
+/* Whether what the stream runs next comes after a pending operation. */
+bool engine_reaches(struct stream *stream, const struct op *earlier);
 void engine_mischief(void);
 void op_complete(struct op *op);
 cudaError_t stream_throttle(struct stream *stream);
@@ -350,7 +356,7 @@ struct physical {
     size_t size;
     struct device *device; /* NULL: host memory */
     unsigned char *data;   /* made when first used */
-    bool mapped_file;
+    uint64_t key;          /* its place in the shadow */
 };
 
 struct range {
@@ -439,9 +445,10 @@ cudaError_t capture_event_guard(struct CUevent_st *event);
 
 /* ---- checker (checker.c) ---- */
 void checker_execute(struct op *op);
-void checker_access(struct op *op, uintptr_t va, size_t size, bool write);
 void checker_host_access(uintptr_t va, size_t size, bool write, const char *what);
 void checker_forget(uintptr_t va, size_t size);
+void checker_forget_key(uint64_t key, size_t size);
+void checker_reset(void);
 void checker_join_host_op(struct op *op);
 void checker_join_host_stream(struct stream *stream);
 void checker_join_host_device(struct device *device);
@@ -463,11 +470,11 @@ cudaError_t pool_check(const struct range *range, uintptr_t va, size_t size,
 enum cudaMemoryType pool_memory_type(const struct pool *pool);
 cudaError_t pool_free_now(struct range *range, uintptr_t va, enum fn fn);
 void pools_give_back(struct device *device);
-void pool_forget_stream(struct stream *stream);
 void pool_stream_synchronized(struct stream *stream);
 void pool_device_synchronized(struct device *device);
 void pool_op_synchronized(struct op *op);
 void pools_reset_device(struct device *device);
+void pools_reset(void);
 
 /* ---- the calls behind the runtime's and the driver's names ---- */
 cudaError_t stream_submit(struct stream *stream, const struct work *work, enum fn fn);

@@ -55,7 +55,9 @@ void op_release(struct op *op)
     if (op == NULL || --op->refs != 0) {
         return;
     }
-    checker_op_free(op);
+    if (op->host != NULL || op->clock != NULL) {
+        checker_op_free(op);
+    }
     op->next = engine.free_ops;
     engine.free_ops = op;
 }
@@ -270,6 +272,55 @@ void engine_pump(void)
         want_more();
     }
     pump(UNLIMITED);
+}
+
+static bool clear_reach(struct stream *queued)
+{
+    for (; queued != NULL; queued = queued->reach_next) {
+        queued->reach_queued = false;
+    }
+    return true;
+}
+
+/* Follows dependencies back through what is pending, each stream once for each new end. */
+bool engine_reaches(struct stream *stream, const struct op *earlier)
+{
+    static uint64_t round;
+    if (stream->tail == NULL) {
+        return false;
+    }
+    round++;
+    stream->reach_round = round;
+    stream->reach = stream->tail->seq;
+    stream->reach_next = NULL;
+    for (struct stream *work = stream; work != NULL;) {
+        struct stream *s = work;
+        work = s->reach_next;
+        s->reach_queued = false;
+        if (s == earlier->stream && s->reach >= earlier->seq) {
+            return clear_reach(work);
+        }
+        for (const struct op *op = s->head; op != NULL && op->seq <= s->reach; op = op->next) {
+            for (unsigned i = 0; i < op->pred_count; i++) {
+                const struct op *pred = op->preds[i];
+                if (pred->state == OP_DONE) {
+                    continue;
+                }
+                struct stream *other = pred->stream;
+                if (other->reach_round == round && other->reach >= pred->seq) {
+                    continue;
+                }
+                other->reach_round = round;
+                other->reach = pred->seq;
+                if (!other->reach_queued) {
+                    other->reach_queued = true;
+                    other->reach_next = work;
+                    work = other;
+                }
+            }
+        }
+    }
+    return false;
 }
 
 /* A device may run at any time, so any call may find that it has. */

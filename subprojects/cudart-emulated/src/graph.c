@@ -164,6 +164,7 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graphExec)
         END(cudaErrorInvalidValue);
     }
     struct graph *graph = exec->graph;
+    op_release(exec->last);
     handle_free(HANDLE_EXEC, exec);
     graph_release(graph);
     END(cudaSuccess);

@@ -15,7 +15,9 @@ struct graph_node {
     struct work work;
     struct graph_node **deps;
     size_t dep_count;
-    bool reached; /* scratch */
+    bool reached;  /* scratch of joining */
+    struct op *op; /* scratch of a launch */
+    struct stream *lane;
 };
 
 struct graph {
@@ -24,6 +26,7 @@ struct graph {
     struct graph_node *first, **last;
     size_t count;
     struct graph_block *blocks; /* of allocation nodes */
+    size_t reserved;            /* for them, since a launch */
 };
 
 struct CUgraph_st {
@@ -35,6 +38,7 @@ struct CUgraphExec_st {
     uint32_t magic;
     struct graph *graph;
     unsigned long long flags;
+    struct op *last; /* launches of one executable follow each other */
 };
 
 struct capture {
@@ -54,9 +58,26 @@ struct graph_node *graph_add(struct graph *graph, const struct work *work,
                              struct graph_node *const *deps, size_t dep_count);
 cudaError_t graph_launch(cudaGraphExec_t exec, cudaStream_t stream, enum fn fn);
 
-/* Allocation nodes (graph_memory.c). */
-cudaError_t graph_capture_alloc(struct stream *stream, struct pool *pool, size_t size, void **ptr);
-cudaError_t graph_capture_free(struct stream *stream, uintptr_t va);
+/* ---- allocation nodes (graph_memory.c) ---- */
+
+struct graph_block {
+    struct graph_block *next;
+    struct graph *graph;
+    struct range *chunk; /* its bytes */
+    struct range *range; /* while a program may name it */
+    size_t size;
+    bool freed_inside; /* by a node of the graph */
+    bool live;         /* allocated by a launch and not freed */
+};
+
+struct graph_memory {
+    size_t used, used_high, reserved, reserved_high;
+};
+
+cudaError_t graph_capture_alloc(struct stream *stream, const struct pool *pool, size_t size,
+                                void **ptr);
+cudaError_t graph_capture_free(struct stream *stream, struct range *range);
+cudaError_t graph_free_block(struct range *range, struct stream *stream, enum fn fn);
 void graph_memory_release(struct graph *graph);
 cudaError_t graph_memory_launch(struct graph *graph, unsigned long long flags);
 

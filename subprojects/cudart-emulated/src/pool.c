@@ -1,69 +1,783 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory pools. */
-#include "emulated.h"
+/* Memory pools as objects: making, attributes, access, and what synchronisation means for them. */
+#include "pool.h"
+
+#include "graph.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#if CUDART_EMULATED_API_VERSION >= 13000
+#define TYPE_MANAGED cudaMemAllocationTypeManaged
+#else
+#define TYPE_MANAGED ((enum cudaMemAllocationType)2)
+#endif
+#define LOCATION_HOST 2
+#define LOCATION_HOST_NUMA 3
+#define READ_WRITE 3
+
+struct pool *pools;
+static struct pool *host_default;
+
+bool pool_on_host(const struct pool *pool)
+{
+    return pool->device == NULL;
+}
 
 bool pool_accessible(const struct pool *pool, const struct device *from)
 {
-    (void)pool, (void)from;
-    return false;
+    if (pool == NULL || pool->type == TYPE_MANAGED || from == NULL) {
+        return true;
+    }
+    return pool->access[from->id] == READ_WRITE;
 }
+
+enum cudaMemoryType pool_memory_type(const struct pool *pool)
+{
+    if (pool == NULL) {
+        return cudaMemoryTypeDevice;
+    }
+    return pool->type == TYPE_MANAGED ? cudaMemoryTypeManaged
+           : pool_on_host(pool)       ? cudaMemoryTypeHost
+                                      : cudaMemoryTypeDevice;
+}
+
 cudaError_t pool_check(const struct range *range, uintptr_t va, size_t size,
                        const struct device *from)
 {
-    (void)range, (void)va, (void)size, (void)from;
-    return cudaErrorInvalidValue;
+    size_t offset = va - range->va;
+    if (offset >= range->requested || size > range->requested - offset) {
+        return cudaErrorInvalidValue;
+    }
+    bool reachable = range->pool != NULL ? pool_accessible(range->pool, from)
+                                         : from == NULL || from == range->device;
+    return reachable ? cudaSuccess : cudaErrorInvalidValue;
 }
-enum cudaMemoryType pool_memory_type(const struct pool *pool)
+
+static struct pool *pool_new(struct device *device, enum cudaMemAllocationType type)
 {
-    (void)pool;
-    return cudaMemoryTypeDevice;
+    struct CUmemPool_slot *handle = handle_new(HANDLE_POOL);
+    struct pool *pool = calloc(1, sizeof *pool);
+    if (handle == NULL || pool == NULL) {
+        if (handle != NULL) {
+            handle_free(HANDLE_POOL, handle);
+        }
+        free(pool);
+        return NULL;
+    }
+    handle->pool = pool;
+    pool->handle = handle;
+    pool->device = device;
+    pool->type = type;
+    pool->follow = pool->opportunistic = pool->internal = 1;
+    if (device != NULL) {
+        pool->access[device->id] = READ_WRITE;
+    }
+    pool->next = pools;
+    if (pools != NULL) {
+        pools->prev = pool;
+    }
+    pools = pool;
+    return pool;
 }
-cudaError_t pool_free_now(struct range *range, uintptr_t va, enum fn fn)
+
+static struct pool *default_pool(struct pool **slot, struct device *device,
+                                 enum cudaMemAllocationType type)
 {
-    (void)range, (void)va, (void)fn;
-    return cudaErrorInvalidValue;
+    if (*slot == NULL) {
+        *slot = pool_new(device, type);
+        if (*slot != NULL) {
+            (*slot)->is_default = true;
+        }
+    }
+    return *slot;
 }
+
+static struct pool *device_default(struct device *device)
+{
+    return default_pool(&device->default_pool, device, cudaMemAllocationTypePinned);
+}
+
+static struct pool *device_current(struct device *device)
+{
+    return device->current_pool != NULL ? device->current_pool : device_default(device);
+}
+
+static cudaMemPool_t handle_of(const struct pool *pool)
+{
+    return (cudaMemPool_t)(void *)pool->handle;
+}
+
+static struct pool *find(cudaMemPool_t handle)
+{
+    struct CUmemPool_slot *found = handle_check(HANDLE_POOL, handle);
+    return found == NULL ? NULL : found->pool;
+}
+
+static bool pools_supported(int device)
+{
+    bool known;
+    return device_attribute(device, cudaDevAttrMemoryPoolsSupported, &known) != 0;
+}
+
+static void unlink_pool(struct pool *pool)
+{
+    if (pool->prev != NULL) {
+        pool->prev->next = pool->next;
+    } else {
+        pools = pool->next;
+    }
+    if (pool->next != NULL) {
+        pool->next->prev = pool->prev;
+    }
+    free(pool);
+}
+
+/* Blocks may outlive the handle; the memory goes with the last of them. */
+void pool_destroy_if_unused(struct pool *pool)
+{
+    if (pool->handle != NULL || pool->live != 0) {
+        return;
+    }
+    for (const struct block *b = pool->pending; b != NULL; b = b->pending_next) {
+        if (!op_done(b->freed)) {
+            return; /* looked at again when something has been waited for */
+        }
+    }
+    pool_drop_chunks(pool);
+    unlink_pool(pool);
+}
+
 void pools_give_back(struct device *device)
 {
-    (void)device;
+    for (struct pool *pool = pools; pool != NULL; pool = pool->next) {
+        if (pool->device == device) {
+            pool_trim(pool, 0);
+        }
+    }
 }
-void pool_forget_stream(struct stream *stream)
+
+/* ---- synchronisation ---- */
+
+static void settle_all(bool (*settled)(const struct block *, void *), void *user_data)
 {
-    (void)stream;
+    for (struct pool *pool = pools, *next; pool != NULL; pool = next) {
+        next = pool->next;
+        if (pool->pending != NULL) {
+            pool_settle(pool, settled, user_data);
+        }
+        if (pool->reserved > pool->threshold) {
+            pool_trim(pool, (size_t)pool->threshold);
+        }
+        pool_destroy_if_unused(pool);
+    }
 }
+
+static bool of_stream(const struct block *block, void *user_data)
+{
+    const struct stream *stream = user_data;
+    if (block->freed_stream == stream->id) {
+        return true;
+    }
+    for (const struct stream *s = stream->device->streams; stream->legacy && s != NULL;
+         s = s->next) {
+        if (s->blocking && s->id == block->freed_stream) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void pool_stream_synchronized(struct stream *stream)
 {
-    (void)stream;
+    settle_all(of_stream, stream);
 }
+
+static bool of_device(const struct block *block, void *device)
+{
+    return block->freed_device == device;
+}
+
 void pool_device_synchronized(struct device *device)
 {
-    (void)device;
+    settle_all(of_device, device);
 }
+
+static bool before_op(const struct block *block, void *user_data)
+{
+    const struct op *op = user_data;
+    return block->freed_stream == op->stream_id && block->freed->seq <= op->seq;
+}
+
 void pool_op_synchronized(struct op *op)
 {
-    (void)op;
+    settle_all(before_op, op);
 }
-void pools_reset_device(struct device *device)
+
+static bool any_done(const struct block *block, void *unused)
 {
-    (void)device;
+    (void)block, (void)unused;
+    return true;
+}
+
+/* ---- calls ---- */
+
+cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *memPool, int device)
+{
+    BEGIN(cudaDeviceGetDefaultMemPool, 0);
+    if (memPool == NULL) {
+        END(cudaErrorInvalidValue);
+    }
+    if (!device_valid(device)) {
+        END(cudaErrorInvalidDevice);
+    }
+    if (!pools_supported(device)) {
+        END(cudaErrorNotSupported);
+    }
+    const struct pool *pool = device_default(&devices[device]);
+    if (pool == NULL) {
+        END(cudaErrorMemoryAllocation);
+    }
+    *memPool = handle_of(pool);
+    END(cudaSuccess);
+}
+
+cudaError_t cudaDeviceGetMemPool(cudaMemPool_t *memPool, int device)
+{
+    BEGIN(cudaDeviceGetMemPool, 0);
+    if (memPool == NULL || !device_valid(device)) {
+        END(cudaErrorInvalidValue);
+    }
+    if (!pools_supported(device)) {
+        END(cudaErrorNotSupported);
+    }
+    const struct pool *pool = device_current(&devices[device]);
+    if (pool == NULL) {
+        END(cudaErrorMemoryAllocation);
+    }
+    *memPool = handle_of(pool);
+    END(cudaSuccess);
+}
+
+cudaError_t cudaDeviceSetMemPool(int device, cudaMemPool_t memPool)
+{
+    BEGIN(cudaDeviceSetMemPool, 0);
+    err = capture_guard();
+    if (err != cudaSuccess) {
+        END(err);
+    }
+    struct pool *pool = find(memPool);
+    if (!device_valid(device) || pool == NULL || pool->device != &devices[device] ||
+        pool->type != cudaMemAllocationTypePinned) {
+        END(cudaErrorInvalidValue);
+    }
+    devices[device].current_pool = pool->is_default ? NULL : pool;
+    END(cudaSuccess);
+}
+
+/* The device of a location, NULL for the host; false if there is no such place. */
+static bool locate(const struct cudaMemLocation *location, enum cudaMemAllocationType type,
+                   struct device **device)
+{
+    *device = NULL;
+    switch ((int)location->type) {
+    case cudaMemLocationTypeDevice:
+        if (!device_valid(location->id)) {
+            return false;
+        }
+        *device = &devices[location->id];
+        return true;
+    case LOCATION_HOST:
+        return true;
+    case LOCATION_HOST_NUMA:
+        return location->id == 0;
+    case 0:
+        return type == TYPE_MANAGED;
+    default:
+        return false;
+    }
+}
+
+cudaError_t cudaMemPoolCreate(cudaMemPool_t *memPool, const struct cudaMemPoolProps *poolProps)
+{
+    BEGIN(cudaMemPoolCreate, 0);
+    struct device *device;
+    err = capture_guard();
+    if (err != cudaSuccess) {
+        END(err);
+    }
+    if (memPool == NULL || poolProps == NULL) {
+        END(cudaErrorInvalidValue);
+    }
+    const unsigned handles = (unsigned)poolProps->handleTypes;
+    if ((poolProps->allocType != cudaMemAllocationTypePinned &&
+         poolProps->allocType != TYPE_MANAGED) ||
+        (handles != 0 && handles != 1 && handles != 8) ||
+        !locate(&poolProps->location, poolProps->allocType, &device)) {
+        END(cudaErrorInvalidValue);
+    }
+    if (!pools_supported(device == NULL ? current_device()->id : device->id)) {
+        END(cudaErrorNotSupported);
+    }
+    bool known;
+    if (handles != 0 && (device_attribute(device == NULL ? 0 : device->id,
+                                          cudaDevAttrMemoryPoolSupportedHandleTypes, &known) &
+                         (int)handles) == 0) {
+        END(cudaErrorNotSupported);
+    }
+    if (poolProps->allocType == TYPE_MANAGED && device == NULL) {
+        device = current_device();
+    }
+    struct pool *pool = pool_new(device, poolProps->allocType);
+    if (pool == NULL) {
+        END(cudaErrorMemoryAllocation);
+    }
+    pool->handle_types = poolProps->handleTypes;
+    pool->max_size = (poolProps->maxSize + POOL_STEP - 1) / POOL_STEP * POOL_STEP;
+    *memPool = handle_of(pool);
+    END(cudaSuccess);
+}
+
+cudaError_t cudaMemPoolDestroy(cudaMemPool_t memPool)
+{
+    BEGIN(cudaMemPoolDestroy, CALL_STICKY_OK);
+    err = capture_guard();
+    if (err != cudaSuccess) {
+        END(err);
+    }
+    struct pool *pool = find(memPool);
+    if (pool == NULL || pool->is_default) {
+        END(cudaErrorInvalidValue);
+    }
+    handle_free(HANDLE_POOL, pool->handle);
+    pool->handle = NULL;
+    for (int d = 0; d < MAX_DEVICES; d++) {
+        if (devices[d].current_pool == pool) {
+            devices[d].current_pool = NULL;
+        }
+    }
+    pool_destroy_if_unused(pool);
+    END(cudaSuccess);
+}
+
+cudaError_t cudaMemPoolTrimTo(cudaMemPool_t memPool, size_t minBytesToKeep)
+{
+    BEGIN(cudaMemPoolTrimTo, 0);
+    err = capture_guard();
+    if (err != cudaSuccess) {
+        END(err);
+    }
+    struct pool *pool = find(memPool);
+    if (pool == NULL) {
+        END(cudaErrorInvalidValue);
+    }
+    if (pool->opportunistic) { /* what a GPU has done by now without being asked */
+        for (const struct block *b = pool->pending; b != NULL; b = b->pending_next) {
+            if (!op_done(b->freed)) {
+                engine_need(b->freed->stream, b->freed->seq);
+            }
+        }
+        engine_pump();
+    }
+    for (struct block *b = pool->pending; b != NULL; b = b->pending_next) {
+        if (op_done(b->freed) && config.checker) {
+            checker_join_host_op(b->freed); /* the memory itself goes; the driver has looked */
+        }
+    }
+    pool_settle(pool, any_done, NULL);
+    pool_trim(pool, minBytesToKeep);
+    END(cudaSuccess);
+}
+
+static int *switch_of(struct pool *pool, enum cudaMemPoolAttr attr)
+{
+    switch (attr) {
+    case cudaMemPoolReuseFollowEventDependencies:
+        return &pool->follow;
+    case cudaMemPoolReuseAllowOpportunistic:
+        return &pool->opportunistic;
+    case cudaMemPoolReuseAllowInternalDependencies:
+        return &pool->internal;
+    default:
+        return NULL;
+    }
+}
+
+cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t memPool, enum cudaMemPoolAttr attr, void *value)
+{
+    BEGIN(cudaMemPoolGetAttribute, 0);
+    err = capture_guard();
+    if (err != cudaSuccess) {
+        END(err);
+    }
+    struct pool *pool = value == NULL ? NULL : find(memPool);
+    if (pool == NULL) {
+        END(cudaErrorInvalidValue);
+    }
+    if (switch_of(pool, attr) != NULL) {
+        memcpy(value, switch_of(pool, attr), sizeof(int));
+        END(cudaSuccess);
+    }
+    uint64_t number;
+    switch (attr) {
+    case cudaMemPoolAttrReleaseThreshold:
+        number = pool->threshold;
+        break;
+    case cudaMemPoolAttrReservedMemCurrent:
+        number = pool->reserved;
+        break;
+    case cudaMemPoolAttrReservedMemHigh:
+        number = pool->reserved_high;
+        break;
+    case cudaMemPoolAttrUsedMemCurrent:
+        number = pool->used;
+        break;
+    case cudaMemPoolAttrUsedMemHigh:
+        number = pool->used_high;
+        break;
+    default:
+        END(cudaErrorInvalidValue);
+    }
+    memcpy(value, &number, sizeof number);
+    END(cudaSuccess);
+}
+
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t memPool, enum cudaMemPoolAttr attr, void *value)
+{
+    BEGIN(cudaMemPoolSetAttribute, 0);
+    err = capture_guard();
+    if (err != cudaSuccess) {
+        END(err);
+    }
+    struct pool *pool = value == NULL ? NULL : find(memPool);
+    uint64_t number;
+    if (pool == NULL) {
+        END(cudaErrorInvalidValue);
+    }
+    int *flag = switch_of(pool, attr);
+    if (flag != NULL) {
+        memcpy(flag, value, sizeof *flag);
+        *flag = *flag != 0;
+        END(cudaSuccess);
+    }
+    if (attr == cudaMemPoolAttrReleaseThreshold) {
+        memcpy(&pool->threshold, value, sizeof pool->threshold);
+        END(cudaSuccess);
+    }
+    if (attr != cudaMemPoolAttrReservedMemHigh && attr != cudaMemPoolAttrUsedMemHigh) {
+        END(cudaErrorInvalidValue);
+    }
+    memcpy(&number, value, sizeof number);
+    if (number != 0) {
+        END(cudaErrorInvalidValue);
+    }
+    if (attr == cudaMemPoolAttrReservedMemHigh) {
+        pool->reserved_high = pool->reserved;
+    } else {
+        pool->used_high = pool->used;
+    }
+    END(cudaSuccess);
+}
+
+static cudaError_t check_access(const struct pool *pool, const struct cudaMemAccessDesc *desc)
+{
+    const int flags = (int)desc->flags;
+    if (desc->location.type != cudaMemLocationTypeDevice) {
+        return cudaErrorNotSupported;
+    }
+    if (!device_valid(desc->location.id)) {
+        return cudaErrorInvalidDevice;
+    }
+    bool owner = pool->device == &devices[desc->location.id];
+    if (flags == cudaMemAccessFlagsProtRead) {
+        return cudaErrorNotSupported;
+    }
+    if (flags != cudaMemAccessFlagsProtNone && flags != READ_WRITE) {
+        return cudaErrorInvalidValue;
+    }
+    if (owner && flags == cudaMemAccessFlagsProtNone) {
+        return cudaErrorInvalidDevice;
+    }
+    return !owner && pool->device != NULL && config.no_peers && flags != 0 ? cudaErrorInvalidDevice
+                                                                           : cudaSuccess;
+}
+
+cudaError_t cudaMemPoolSetAccess(cudaMemPool_t memPool, const struct cudaMemAccessDesc *descList,
+                                 size_t count)
+{
+    BEGIN(cudaMemPoolSetAccess, 0);
+    err = capture_guard();
+    if (err != cudaSuccess) {
+        END(err);
+    }
+    struct pool *pool = find(memPool);
+    if (pool == NULL || (descList == NULL && count != 0)) {
+        END(cudaErrorInvalidValue);
+    }
+    for (size_t i = 0; i < count; i++) {
+        err = check_access(pool, &descList[i]);
+        if (err != cudaSuccess) {
+            END(err);
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        pool->access[descList[i].location.id] = (unsigned char)descList[i].flags;
+    }
+    END(cudaSuccess);
+}
+
+cudaError_t cudaMemPoolGetAccess(enum cudaMemAccessFlags *flags, cudaMemPool_t memPool,
+                                 struct cudaMemLocation *location)
+{
+    BEGIN(cudaMemPoolGetAccess, 0);
+    const struct pool *pool = find(memPool);
+    if (pool == NULL || flags == NULL || location == NULL) {
+        END(cudaErrorInvalidValue);
+    }
+    if (location->type == cudaMemLocationTypeDevice) {
+        if (!device_valid(location->id)) {
+            END(cudaErrorInvalidDevice);
+        }
+        *flags = (enum cudaMemAccessFlags)pool->access[location->id];
+        END(cudaSuccess);
+    }
+    if ((int)location->type != LOCATION_HOST && (int)location->type != LOCATION_HOST_NUMA) {
+        END(cudaErrorInvalidValue);
+    }
+    *flags = pool_on_host(pool) || pool->type == TYPE_MANAGED ? cudaMemAccessFlagsProtReadWrite
+                                                              : cudaMemAccessFlagsProtNone;
+    END(cudaSuccess);
+}
+
+/* A file that stands for the pool; nothing can be made of it. */
+cudaError_t cudaMemPoolExportToShareableHandle(void *shareableHandle, cudaMemPool_t memPool,
+                                               enum cudaMemAllocationHandleType handleType,
+                                               unsigned int flags)
+{
+    BEGIN(cudaMemPoolExportToShareableHandle, 0);
+    const struct pool *pool = find(memPool);
+    if (pool == NULL || shareableHandle == NULL || flags != 0 || pool->handle_types != handleType ||
+        handleType != cudaMemHandleTypePosixFileDescriptor) {
+        END(cudaErrorInvalidValue);
+    }
+    int fd = memfd_create("cudart-emulated-pool", MFD_CLOEXEC);
+    if (fd == -1) {
+        END(cudaErrorOperatingSystem);
+    }
+    memcpy(shareableHandle, &fd, sizeof fd);
+    END(cudaSuccess);
+}
+
+cudaError_t cudaMemPoolImportFromShareableHandle(cudaMemPool_t *memPool, void *shareableHandle,
+                                                 enum cudaMemAllocationHandleType handleType,
+                                                 unsigned int flags)
+{
+    BEGIN(cudaMemPoolImportFromShareableHandle, 0);
+    (void)memPool, (void)shareableHandle, (void)handleType, (void)flags;
+    END(cudaErrorNotSupported);
+}
+
+#if CUDART_EMULATED_API_VERSION >= 13000
+static cudaError_t default_of(struct cudaMemLocation *location, enum cudaMemAllocationType type,
+                              struct pool **pool)
+{
+    struct device *device;
+    if (location == NULL ||
+        (type != cudaMemAllocationTypePinned && type != cudaMemAllocationTypeManaged) ||
+        !locate(location, type, &device)) {
+        return cudaErrorInvalidValue;
+    }
+    if (type == cudaMemAllocationTypeManaged) {
+        device = device == NULL ? current_device() : device;
+        *pool = default_pool(&device->managed_pool, device, type);
+    } else {
+        *pool = device != NULL ? device_default(device) : default_pool(&host_default, NULL, type);
+    }
+    return *pool == NULL ? cudaErrorMemoryAllocation : cudaSuccess;
+}
+
+cudaError_t cudaMemGetDefaultMemPool(cudaMemPool_t *memPool, struct cudaMemLocation *location,
+                                     enum cudaMemAllocationType type)
+{
+    BEGIN(cudaMemGetDefaultMemPool, 0);
+    struct pool *pool;
+    err = memPool == NULL ? cudaErrorInvalidValue : default_of(location, type, &pool);
+    if (err == cudaSuccess) {
+        *memPool = handle_of(pool);
+    }
+    END(err);
+}
+
+cudaError_t cudaMemGetMemPool(cudaMemPool_t *memPool, struct cudaMemLocation *location,
+                              enum cudaMemAllocationType type)
+{
+    BEGIN(cudaMemGetMemPool, 0);
+    struct pool *pool;
+    err = memPool == NULL ? cudaErrorInvalidValue : default_of(location, type, &pool);
+    if (err == cudaSuccess && pool->device != NULL && type == cudaMemAllocationTypePinned) {
+        pool = device_current(pool->device);
+    }
+    if (err == cudaSuccess) {
+        *memPool = handle_of(pool);
+    }
+    END(err);
+}
+
+cudaError_t cudaMemSetMemPool(struct cudaMemLocation *location, enum cudaMemAllocationType type,
+                              cudaMemPool_t memPool)
+{
+    BEGIN(cudaMemSetMemPool, 0);
+    struct pool *wanted;
+    err = default_of(location, type, &wanted);
+    const struct pool *pool = err == cudaSuccess ? find(memPool) : NULL;
+    if (err != cudaSuccess || pool == NULL || pool->device != wanted->device ||
+        pool->type != type) {
+        END(cudaErrorInvalidValue);
+    }
+    if (type != cudaMemAllocationTypePinned || pool->device == NULL) {
+        END(pool == wanted ? cudaSuccess : cudaErrorNotSupported);
+    }
+    pool->device->current_pool = pool->is_default ? NULL : find(memPool);
+    END(cudaSuccess);
+}
+#endif
+
+static cudaError_t malloc_async(void **ptr, size_t size, struct pool *pool, cudaStream_t handle,
+                                enum fn fn)
+{
+    struct stream *stream;
+    if (ptr == NULL) {
+        return cudaErrorInvalidValue;
+    }
+    cudaError_t err = stream_find(handle, &stream);
+    if (err != cudaSuccess) {
+        return err;
+    }
+    if (!pools_supported(stream->device->id)) {
+        return cudaErrorNotSupported;
+    }
+    *ptr = NULL;
+    if (size == 0) {
+        return cudaSuccess;
+    }
+    pool = pool != NULL ? pool : device_current(stream->device);
+    if (pool == NULL) {
+        return cudaErrorMemoryAllocation;
+    }
+    if (stream->capture != NULL) {
+        return graph_capture_alloc(stream, pool, size, ptr);
+    }
+    err = capture_guard();
+    if (err == cudaSuccess) {
+        err = capture_guard_legacy(stream);
+    }
+    return err != cudaSuccess ? err : pool_allocate(pool, size, stream, ptr, fn);
 }
 
 cudaError_t cudaMallocAsync(void **devPtr, size_t size, cudaStream_t hStream)
 {
     BEGIN(cudaMallocAsync, 0);
-    (void)devPtr, (void)size, (void)hStream;
-    END(cudaErrorNotSupported);
+    engine_mischief();
+    END(malloc_async(devPtr, size, NULL, hStream, this_fn));
 }
-cudaError_t cudaFreeAsync(void *devPtr, cudaStream_t hStream)
-{
-    BEGIN(cudaFreeAsync, 0);
-    (void)devPtr, (void)hStream;
-    END(cudaErrorNotSupported);
-}
+
 cudaError_t cudaMallocFromPoolAsync(void **ptr, size_t size, cudaMemPool_t memPool,
                                     cudaStream_t stream)
 {
     BEGIN(cudaMallocFromPoolAsync, 0);
-    (void)ptr, (void)size, (void)memPool, (void)stream;
-    END(cudaErrorNotSupported);
+    engine_mischief();
+    struct pool *pool = find(memPool);
+    END(pool == NULL ? cudaErrorInvalidValue : malloc_async(ptr, size, pool, stream, this_fn));
+}
+
+/* A block of cudaMalloc goes in stream order too. */
+static cudaError_t free_block_async(struct range *range, struct stream *stream, enum fn fn)
+{
+    if (range->freeing) {
+        return cudaErrorInvalidValue;
+    }
+    range->freeing = true;
+    const struct work work = {
+        .kind = WORK_FREE, .dst = range->va, .size = range->requested, .dst_serial = range->serial};
+    return stream_submit(stream, &work, fn);
+}
+
+static cudaError_t free_async(void *ptr, cudaStream_t handle, enum fn fn)
+{
+    struct stream *stream;
+    if (ptr == NULL) {
+        return cudaSuccess;
+    }
+    cudaError_t err = stream_find(handle, &stream);
+    if (err != cudaSuccess) {
+        return err;
+    }
+    struct range *range = range_find((uintptr_t)ptr);
+    bool start = range != NULL && range->va == (uintptr_t)ptr;
+    if (stream->capture != NULL) {
+        return !start || range->graph_block == NULL ? cudaErrorInvalidValue
+                                                    : graph_capture_free(stream, range);
+    }
+    err = capture_guard();
+    if (err == cudaSuccess) {
+        err = capture_guard_legacy(stream);
+    }
+    if (err != cudaSuccess || !start) {
+        return err != cudaSuccess ? err : cudaErrorInvalidValue;
+    }
+    switch (range->kind) {
+    case RANGE_POOL: {
+        struct pool *pool = range->pool;
+        if (range->graph_block != NULL) {
+            return graph_free_block(range, stream, fn);
+        }
+        err = pool_free(range, stream, fn);
+        pool_destroy_if_unused(pool);
+        return err;
+    }
+    case RANGE_DEVICE:
+        return free_block_async(range, stream, fn);
+    case RANGE_MANAGED:
+        return cudaErrorNotSupported;
+    default:
+        return cudaErrorInvalidValue;
+    }
+}
+
+cudaError_t cudaFreeAsync(void *devPtr, cudaStream_t hStream)
+{
+    BEGIN(cudaFreeAsync, 0);
+    engine_mischief();
+    END(free_async(devPtr, hStream, this_fn));
+}
+
+/* Blocks are gone; the default pools stay, with what was set on them. */
+void pools_reset_device(struct device *device)
+{
+    for (struct pool *pool = pools; pool != NULL; pool = pool->next) {
+        if (pool->device == device) {
+            pool_drop_chunks(pool);
+            pool->used = pool->live = 0;
+        }
+    }
+}
+
+/* As in a new process: no pool at all. */
+void pools_reset(void)
+{
+    while (pools != NULL) {
+        struct pool *pool = pools;
+        pool_drop_chunks(pool);
+        if (pool->handle != NULL) {
+            handle_free(HANDLE_POOL, pool->handle);
+        }
+        unlink_pool(pool);
+    }
+    host_default = NULL;
+    for (int d = 0; d < MAX_DEVICES; d++) {
+        devices[d].default_pool = NULL;
+        devices[d].managed_pool = NULL;
+        devices[d].current_pool = NULL;
+    }
 }

@@ -16,6 +16,7 @@ struct tree {
 static struct tree live, chunks;
 static struct range *spare;
 static uint64_t next_serial = 1;
+static uint64_t next_key = (uint64_t)1 << 60; /* above all addresses */
 static uint32_t weights = 1;
 
 static uint32_t next_weight(void)
@@ -200,6 +201,8 @@ struct physical *physical_new(size_t size, struct device *device)
         physical->refs = 1;
         physical->size = size;
         physical->device = device;
+        physical->key = next_key;
+        next_key += size;
     }
     return physical;
 }
@@ -209,6 +212,7 @@ void physical_release(struct physical *physical)
     if (physical == NULL || --physical->refs != 0) {
         return;
     }
+    checker_forget_key(physical->key, physical->size);
     if (physical->data != NULL && physical->size < SMALL_BYTES) {
         free(physical->data);
     } else if (physical->data != NULL) {

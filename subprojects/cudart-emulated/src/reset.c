@@ -10,6 +10,7 @@ static void drop_streams(struct device *device)
 {
     struct thread_state *thread = thread_state();
     engine_wait_device(device);
+    checker_join_host_device(device);
     for (struct stream *s = device->streams, *next; s != NULL; s = next) {
         next = s->next;
         if (s->handle != NULL) {
@@ -76,6 +77,7 @@ static void drop_exec(void *slot, void *unused)
     (void)unused;
     struct CUgraphExec_st *exec = slot;
     struct graph *inside = exec->graph;
+    op_release(exec->last);
     handle_free(HANDLE_EXEC, exec);
     graph_release(inside);
 }
@@ -89,6 +91,8 @@ void reset_everything(void)
     }
     handle_visit(HANDLE_EXEC, drop_exec, NULL);
     handle_visit(HANDLE_GRAPH, drop_graph, NULL);
+    pools_reset();
+    checker_reset();
     fault_clear();
     override_clear();
     violation_clear();

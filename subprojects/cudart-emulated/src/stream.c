@@ -42,7 +42,6 @@ void stream_unlink_if_drained(struct stream *stream)
         stream->next->prev = stream->prev;
     }
     checker_stream_free(stream);
-    pool_forget_stream(stream);
     free(stream->frontier);
     free(stream);
 }

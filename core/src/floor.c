@@ -287,10 +287,12 @@ crmm_status crmm_priv_cuda_prefer_location(const void *ptr, size_t bytes, int de
  * Identity and capture state are asked on hot paths, so they go through the driver's entry points,
  * which cost a fraction of the runtime's calls and have no last error. */
 
+typedef CUresult (*current_context_call)(CUcontext *);
 typedef CUresult (*stream_id_call)(CUstream, unsigned long long *);
 typedef CUresult (*stream_capturing_call)(CUstream, CUstreamCaptureStatus *);
 
 static pthread_once_t entries_once = PTHREAD_ONCE_INIT;
+static current_context_call current_context;
 static stream_id_call stream_id;
 static stream_capturing_call stream_capturing;
 
@@ -312,6 +314,7 @@ static void *find_entry(const char *name)
 static void find_entries(void)
 {
     /* POSIX lets an object pointer be a function's; C does not say how to write it. */
+    *(void **)&current_context = find_entry("cuCtxGetCurrent");
     *(void **)&stream_id = find_entry("cuStreamGetId");
     *(void **)&stream_capturing = find_entry("cuStreamIsCapturing");
 }
@@ -319,16 +322,30 @@ static void find_entries(void)
 /* Driver codes equal the runtime's where both have the error. */
 static cudaError_t from_driver(CUresult result)
 {
-    return result == CUDA_ERROR_INVALID_CONTEXT ? cudaErrorDeviceUninitialized
-                                                : (cudaError_t)(int)result;
+    return (cudaError_t)(int)result;
 }
 
-/* A thread without a context gets its device's: the driver, unlike the runtime, asks for it. */
-static cudaError_t attach_context(void)
+static bool is_default_stream(crmm_stream stream)
 {
+    return stream == NULL || stream == CRMM_STREAM_LEGACY || stream == CRMM_STREAM_PER_THREAD;
+}
+
+/*
+ * Make sure that the driver can tell about a stream. A default stream belongs to the thread's
+ * context, which the driver, unlike the runtime, does not make; others know their own. Asked
+ * beforehand, since tools report a driver call that fails, even where its caller is not surprised.
+ */
+static cudaError_t prepare_driver(crmm_stream stream)
+{
+    CUcontext context = NULL;
     int device = 0;
     cudaError_t error;
 
+    (void)pthread_once(&entries_once, find_entries);
+    if (!is_default_stream(stream) || current_context == NULL ||
+        (current_context(&context) == CUDA_SUCCESS && context != NULL)) {
+        return cudaSuccess;
+    }
     CALL(error, cudaGetDevice(&device));
     if (error == cudaSuccess) {
         CALL(error, cudaSetDevice(device));
@@ -338,20 +355,14 @@ static cudaError_t attach_context(void)
 
 static cudaError_t ask_capturing(crmm_stream stream, CUstreamCaptureStatus *state)
 {
-    if (stream_capturing == NULL) {
-        enum cudaStreamCaptureStatus runtime_state = cudaStreamCaptureStatusNone;
-        cudaError_t error;
-        CALL(error, cudaStreamIsCapturing(stream, &runtime_state));
-        *state = (CUstreamCaptureStatus)(int)runtime_state;
-        return error;
+    enum cudaStreamCaptureStatus runtime_state = cudaStreamCaptureStatusNone;
+    cudaError_t error;
+
+    if (stream_capturing != NULL) {
+        return from_driver(stream_capturing(stream, state));
     }
-    cudaError_t error = from_driver(stream_capturing(stream, state));
-    if (error == cudaErrorDeviceUninitialized) {
-        error = attach_context();
-        if (error == cudaSuccess) {
-            error = from_driver(stream_capturing(stream, state));
-        }
-    }
+    CALL(error, cudaStreamIsCapturing(stream, &runtime_state));
+    *state = (CUstreamCaptureStatus)(int)runtime_state;
     return error;
 }
 
@@ -367,8 +378,10 @@ int crmm_priv_cuda_capturing(crmm_stream stream, bool *capturing)
     if (error != cudaSuccess) {
         return (int)error;
     }
-    (void)pthread_once(&entries_once, find_entries);
-    error = ask_capturing(stream, &state);
+    error = prepare_driver(stream);
+    if (error == cudaSuccess) {
+        error = ask_capturing(stream, &state);
+    }
     if (error == cudaErrorStreamCaptureImplicit) {
         *capturing = true;
         return cudaSuccess;
@@ -386,18 +399,12 @@ crmm_status crmm_priv_cuda_stream_failed(const char *who, crmm_stream stream, in
 
 static cudaError_t ask_id(crmm_stream stream, unsigned long long *id)
 {
-    if (stream_id == NULL) {
-        cudaError_t error;
-        CALL(error, cudaStreamGetId(stream, id));
-        return error;
+    cudaError_t error;
+
+    if (stream_id != NULL) {
+        return from_driver(stream_id(stream, id));
     }
-    cudaError_t error = from_driver(stream_id(stream, id));
-    if (error == cudaErrorDeviceUninitialized) {
-        error = attach_context();
-        if (error == cudaSuccess) {
-            error = from_driver(stream_id(stream, id));
-        }
-    }
+    CALL(error, cudaStreamGetId(stream, id));
     return error;
 }
 
@@ -407,7 +414,9 @@ crmm_status crmm_priv_cuda_stream_id(crmm_stream stream, uint64_t *id)
     cudaError_t error = begin();
 
     if (error == cudaSuccess) {
-        (void)pthread_once(&entries_once, find_entries);
+        error = prepare_driver(stream);
+    }
+    if (error == cudaSuccess) {
         error = ask_id(stream, &found);
     }
     if (error == cudaSuccess) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* crmm-replay: replays recorded allocation traces through memory resources and compares them. */
 #include <getopt.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -308,6 +309,10 @@ int main(int argc, char **argv)
 {
     program self = {0};
 
+#ifdef M_PERTURB
+    /* Memory is only reserved, which may be more than there is: MALLOC_PERTURB_ would write it. */
+    (void)mallopt(M_PERTURB, 0);
+#endif
     if (take_arguments(&self, argc, argv) && load_traces(&self)) {
         replay_all(&self);
     }

@@ -80,8 +80,9 @@ bool number_size(const char *text, size_t *out)
         return true;
     }
     for (unsigned i = 1; i < UNIT_COUNT; i++) {
-        if (strcmp(unit, units[i]) == 0) {
-            return !__builtin_mul_overflow(value, (uint64_t)1 << (10 * i), out);
+        if (strcmp(unit, units[i]) == 0 && value <= SIZE_MAX >> (10 * i)) {
+            *out = value << (10 * i);
+            return true;
         }
     }
     return false;

@@ -10,7 +10,8 @@
 
 static crmm_status enter_in_ledger(crmm_priv_leaf *leaf, size_t bytes, size_t alignment, void *ptr)
 {
-    if (!crmm_priv_validate() || crmm_priv_ledger_add(&leaf->ledger, ptr, bytes, alignment)) {
+    if (!crmm_priv_validate() ||
+        crmm_priv_ledger_add(&leaf->state->ledger, ptr, bytes, alignment)) {
         return CRMM_SUCCESS;
     }
     (void)leaf->calls->deallocate(ptr, bytes);
@@ -46,7 +47,7 @@ crmm_status crmm_priv_leaf_allocate_sync(crmm_resource *resource, size_t bytes, 
     if (status != CRMM_SUCCESS) {
         return status;
     }
-    crmm_priv_books_add(&leaf->books, bytes);
+    crmm_priv_books_add(&leaf->state->books, bytes);
     *ptr = memory;
     return CRMM_SUCCESS;
 }
@@ -92,17 +93,17 @@ void crmm_priv_leaf_deallocate_sync(crmm_resource *resource, void *ptr, size_t b
     bool validate = crmm_priv_validate();
 
     /* Before the memory goes: another thread may be given the same address at once. */
-    if (validate && !crmm_priv_ledger_take(&leaf->ledger, resource, ptr, bytes, alignment)) {
+    if (validate && !crmm_priv_ledger_take(&leaf->state->ledger, resource, ptr, bytes, alignment)) {
         return;
     }
-    crmm_priv_books_subtract(&leaf->books, bytes);
+    crmm_priv_books_subtract(&leaf->state->books, bytes);
 
     int code = leaf->calls->deallocate(ptr, bytes);
     if (code != 0) {
-        crmm_priv_books_add(&leaf->books, bytes);
+        crmm_priv_books_add(&leaf->state->books, bytes);
         if (validate) {
             /* It has an entry already, so this needs no memory. */
-            (void)crmm_priv_ledger_add(&leaf->ledger, ptr, bytes, alignment);
+            (void)crmm_priv_ledger_add(&leaf->state->ledger, ptr, bytes, alignment);
         }
         report_failed_free((crmm_misuse){.native_code = code,
                                          .resource_name = crmm_resource_name(resource),
@@ -149,7 +150,7 @@ crmm_status crmm_priv_leaf_trim(crmm_resource *resource, size_t bytes_to_keep, s
 
 crmm_status crmm_priv_leaf_info(const crmm_resource *resource, crmm_memory_info *info)
 {
-    crmm_priv_books_info(&((const crmm_priv_leaf *)resource)->books, info);
+    crmm_priv_books_info(&((const crmm_priv_leaf *)resource)->state->books, info);
     return CRMM_SUCCESS;
 }
 

@@ -32,18 +32,20 @@ static const crmm_resource_ops cuda_ops = {
     .info = crmm_priv_leaf_info,
 };
 
+static crmm_priv_leaf_state state = CRMM_PRIV_LEAF_STATE_INITIALIZER;
+
 static const crmm_priv_leaf prototype = {
     .base = CRMM_PRIV_IMMORTAL_BASE(&cuda_ops, "cuda_memory_resource",
                                     CRMM_DEVICE_ACCESSIBLE | CRMM_STREAM_ORDERED),
     .calls = &device_calls,
-    .ledger = CRMM_PRIV_LEDGER_INITIALIZER,
+    .state = &state,
 };
 
 static crmm_priv_leaf shared = {
     .base = CRMM_PRIV_IMMORTAL_BASE(&cuda_ops, "cuda_memory_resource",
                                     CRMM_DEVICE_ACCESSIBLE | CRMM_STREAM_ORDERED),
     .calls = &device_calls,
-    .ledger = CRMM_PRIV_LEDGER_INITIALIZER,
+    .state = &state,
 };
 
 crmm_resource *crmm_cuda_memory_resource(void)

@@ -30,12 +30,14 @@ static const crmm_resource_ops managed_ops = {
     .info = crmm_priv_leaf_info,
 };
 
+static crmm_priv_leaf_state state = CRMM_PRIV_LEAF_STATE_INITIALIZER;
+
 static crmm_priv_leaf shared = {
     .base = CRMM_PRIV_IMMORTAL_BASE(&managed_ops, "managed_memory_resource",
                                     CRMM_HOST_ACCESSIBLE | CRMM_DEVICE_ACCESSIBLE |
                                         CRMM_STREAM_ORDERED),
     .calls = &managed_calls,
-    .ledger = CRMM_PRIV_LEDGER_INITIALIZER,
+    .state = &state,
 };
 
 crmm_resource *crmm_managed_memory_resource(void)

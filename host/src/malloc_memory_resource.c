@@ -57,10 +57,12 @@ static const crmm_resource_ops malloc_ops = {
     .info = crmm_priv_leaf_info,
 };
 
+static crmm_priv_leaf_state state = CRMM_PRIV_LEAF_STATE_INITIALIZER;
+
 static crmm_priv_leaf shared = {
     .base = CRMM_PRIV_IMMORTAL_BASE(&malloc_ops, "malloc_memory_resource", CRMM_HOST_ACCESSIBLE),
     .calls = &heap_calls,
-    .ledger = CRMM_PRIV_LEDGER_INITIALIZER,
+    .state = &state,
 };
 
 crmm_resource *crmm_malloc_memory_resource(void)

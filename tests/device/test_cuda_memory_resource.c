@@ -6,9 +6,11 @@
 #include <crmm/device/cuda_memory_resource.h>
 
 #include <stdint.h>
+#include <stdlib.h>
 
 #include <crmm/core/alignment.h>
 #include <crmm/device/managed_memory_resource.h>
+#include <crmm/device/per_device_resource.h>
 
 #include "cuda_support.h"
 #include "expect.h"
@@ -137,6 +139,8 @@ Test(cuda_memory_resource, report_frees_that_cuda_refuses)
 {
     int local = 0;
 
+    /* Validation would not let it get as far as CUDA. */
+    cr_assert(setenv("CRMM_VALIDATE", "0", 1) == 0);
     need_devices(1);
     misuse_recorder_start();
     for (int i = 0; i < RESOURCES; i++) {
@@ -153,6 +157,51 @@ Test(cuda_memory_resource, report_frees_that_cuda_refuses)
     }
     expect_equal(cudaGetLastError(), cudaSuccess);
     expect_equal(crmm_last_error()->status, CRMM_SUCCESS); /* a deallocation does not fail */
+}
+
+Test(cuda_memory_resource, validation_finds_what_cuda_would_not)
+{
+    cr_assert(setenv("CRMM_VALIDATE", "1", 1) == 0);
+    need_devices(1);
+    misuse_recorder_start();
+    for (int i = 0; i < RESOURCES; i++) {
+        crmm_resource *mr = resources[i].get();
+        void *ptr = NULL;
+        expect_success(crmm_allocate(mr, NULL, 1000, 256, &ptr));
+        expect_misuse(crmm_deallocate(mr, NULL, ptr, 1001, 256), CRMM_MISUSE_SIZE_MISMATCH,
+                      "allocated with 1000 bytes and given back with 1001");
+        expect_misuse(crmm_deallocate(mr, NULL, ptr, 1000, 128), CRMM_MISUSE_ALIGNMENT_MISMATCH,
+                      "allocated with alignment 256");
+        expect_misuse(crmm_deallocate(mr, NULL, (char *)ptr + 256, 744, 256),
+                      CRMM_MISUSE_FOREIGN_POINTER, "was not allocated here");
+        device_fill(ptr, 1, 1000); /* it was left alone */
+        crmm_deallocate(mr, NULL, ptr, 1000, 256);
+        expect_misuse(crmm_deallocate_sync(mr, ptr, 1000, 256), CRMM_MISUSE_DOUBLE_FREE,
+                      "given back twice");
+    }
+    expect_equal(cudaGetLastError(), cudaSuccess);
+}
+
+/* Resources that are equal take back each other's memory, with their books and ledgers right. */
+Test(cuda_memory_resource, equal_resources_share_their_books)
+{
+    crmm_resource *bound = NULL;
+    crmm_memory_info info = {.struct_size = sizeof(info)};
+    void *ptr = NULL;
+
+    cr_assert(setenv("CRMM_VALIDATE", "1", 1) == 0);
+    need_devices(1);
+    misuse_recorder_start();
+    expect_success(crmm_get_per_device_resource(0, &bound));
+    cr_assert(bound != crmm_cuda_memory_resource());
+    expect_success(crmm_allocate(bound, NULL, 1000, 256, &ptr));
+    expect_success(crmm_resource_info(crmm_cuda_memory_resource(), &info));
+    expect_equal(info.live, 1000);
+    crmm_deallocate(crmm_cuda_memory_resource(), NULL, ptr, 1000, 256);
+    expect_success(crmm_resource_info(bound, &info));
+    expect_equal(info.live, 0);
+    expect_equal(info.allocations, 0);
+    expect_equal(misuse_recorded()->count, 0);
 }
 
 Test(cuda_memory_resource, free_waits_for_the_stream)

@@ -145,6 +145,7 @@ CRMM_API CRMM_NODISCARD crmm_status crmm_resource_trim(crmm_resource *resource,
 
 /**
  * Figures about a resource's memory. A resource without books of its own gives its upstream's.
+ * Resources that are equal, since memory from one may be given back to the other, share theirs.
  *
  * Exact when no other call is in flight; otherwise each figure is one it had during the call.
  *

@@ -20,11 +20,24 @@ typedef struct crmm_priv_leaf_calls {
     const char *free_name;    /* the call behind `deallocate`, for reports */
 } crmm_priv_leaf_calls;
 
+/*
+ * What a class knows of its blocks. One for all objects of the class: they are equal, so a block
+ * may be given back to another one than it came from.
+ */
+typedef struct crmm_priv_leaf_state {
+    crmm_priv_books books;
+    crmm_priv_ledger ledger; /* used with validation only */
+} crmm_priv_leaf_state;
+
+#define CRMM_PRIV_LEAF_STATE_INITIALIZER       \
+    {                                          \
+        .ledger = CRMM_PRIV_LEDGER_INITIALIZER \
+    }
+
 typedef struct crmm_priv_leaf {
     struct crmm_resource base;
     const crmm_priv_leaf_calls *calls;
-    crmm_priv_books books;
-    crmm_priv_ledger ledger; /* used with validation only */
+    crmm_priv_leaf_state *state;
 } crmm_priv_leaf;
 
 crmm_status crmm_priv_leaf_allocate(crmm_resource *resource, crmm_stream stream, size_t bytes,

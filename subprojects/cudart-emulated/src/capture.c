@@ -272,8 +272,10 @@ static void dissolve(struct capture *capture)
     unlink_capture(capture);
     for (int d = 0; d < MAX_DEVICES; d++) {
         for (struct stream *s = devices[d].streams; s != NULL; s = s->next) {
-            if (s->capture == capture) {
-                leave(s);
+            if (s->capture == capture) { /* the list's own reference outlasts these */
+                s->capture = NULL;
+                s->frontier_count = 0;
+                capture->refs--;
             }
         }
     }

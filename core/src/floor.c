@@ -7,8 +7,10 @@
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
+#include <crmm/core/version.h>
 #include <crmm/internal/fail.h>
 #include <crmm/internal/held.h>
+#include <crmm/internal/log.h>
 
 /* ---- the process ---- */
 
@@ -31,10 +33,13 @@ static void set_up(void)
 {
     int count = 0;
 
-    if (cudaGetDeviceCount(&count) != cudaSuccess) {
+    cudaError_t error = cudaGetDeviceCount(&count);
+    if (error != cudaSuccess) {
         /* No driver or no device. The call that follows says so. */
         (void)cudaGetLastError();
     }
+    LOG(CRMM_LOG_LEVEL_DEBUG, "CUDA runtime: %s, %d devices (%s)", crmm_cuda_runtime_name(), count,
+        cudaGetErrorName(error));
     (void)atexit(note_exit);
     (void)pthread_atfork(NULL, NULL, note_fork);
 }

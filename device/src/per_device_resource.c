@@ -6,6 +6,7 @@
 
 #include <crmm/internal/fail.h>
 #include <crmm/internal/floor.h>
+#include <crmm/internal/log.h>
 
 #include "cuda_memory_resource.h"
 
@@ -111,6 +112,10 @@ static crmm_status set(const char *who, int device, crmm_resource *new_mr, crmm_
     crmm_resource *old = changed->current;
     changed->current = new_mr != NULL ? crmm_resource_retain(new_mr) : &changed->initial.base;
     pthread_mutex_unlock(&mutex);
+
+    LOG(CRMM_LOG_LEVEL_DEBUG, "device %d: the current resource is %s now, and was %s", device,
+        crmm_resource_name(new_mr != NULL ? new_mr : &changed->initial.base),
+        crmm_resource_name(old));
 
     /* The table's reference goes to the caller, or is dropped with no lock held: it may be the
      * last, and destroying a resource calls CUDA. */

@@ -2,10 +2,12 @@
 #include <crmm/device/per_device_resource.h>
 
 #include <limits.h>
+#include <stdio.h>
 
 #include <crmm/device/cuda_memory_resource.h>
 #include <crmm/device/managed_memory_resource.h>
 #include <crmm/host/malloc_memory_resource.h>
+#include <crmm/internal/log.h>
 
 #include "cuda_support.h"
 #include "expect.h"
@@ -243,4 +245,27 @@ Test(per_device_resource, refuses_null_outputs_where_there_is_nothing_else)
     expect_status(crmm_get_per_device_resource(0, NULL), CRMM_ERROR_INVALID_ARGUMENT);
     expect_status(crmm_get_current_device_resource_ref(NULL), CRMM_ERROR_INVALID_ARGUMENT);
     expect_status(crmm_get_per_device_resource_ref(0, NULL), CRMM_ERROR_INVALID_ARGUMENT);
+}
+
+static void keep_latest(crmm_log_level level, const char *message, void *user_data)
+{
+    (void)snprintf(user_data, 256, "%d: %s", (int)level, message);
+}
+
+Test(per_device_resource, changes_are_logged_for_those_who_look)
+{
+    char latest[256] = "";
+
+    need_devices(1);
+    expect_success(crmm_log_set_callback(keep_latest, latest));
+    expect_success(crmm_set_current_device_resource(crmm_managed_memory_resource(), NULL));
+    expect_text(latest, "");
+    expect_success(crmm_log_set_level(CRMM_LOG_LEVEL_DEBUG));
+    expect_success(crmm_reset_current_device_resource(NULL));
+    if (CRMM_LOG_ACTIVE_LEVEL > CRMM_LOG_LEVEL_DEBUG) {
+        expect_text(latest, ""); /* not compiled in */
+        return;
+    }
+    expect_text(latest, "1: device 0: the current resource is cuda_memory_resource now, and was "
+                        "managed_memory_resource");
 }

@@ -7,13 +7,13 @@
 #include <crmm/internal/fail.h>
 #include <crmm/internal/options.h>
 #include <crmm/internal/report.h>
-#include <crmm/internal/resource.h>
+
+#include "adaptor.h"
 
 static const char class_name[] = "limiting_resource_adaptor";
 
 typedef struct limiting {
-    struct crmm_resource base;
-    crmm_resource *upstream; /* retained */
+    crmm_priv_adaptor adaptor;
     size_t limit;
     size_t alignment;
     size_t allocated; /* atomic; never more than `limit` */
@@ -85,7 +85,7 @@ static crmm_status limiting_allocate_sync(crmm_resource *resource, size_t bytes,
     if (status != CRMM_SUCCESS) {
         return status;
     }
-    status = crmm_allocate_sync(adaptor->upstream, bytes, alignment, ptr);
+    status = crmm_allocate_sync(adaptor->adaptor.upstream, bytes, alignment, ptr);
     if (status != CRMM_SUCCESS) {
         return_charge(adaptor, charge_of(adaptor, bytes));
     }
@@ -100,7 +100,7 @@ static crmm_status limiting_allocate(crmm_resource *resource, crmm_stream stream
     if (status != CRMM_SUCCESS) {
         return status;
     }
-    status = crmm_allocate(adaptor->upstream, stream, bytes, alignment, ptr);
+    status = crmm_allocate(adaptor->adaptor.upstream, stream, bytes, alignment, ptr);
     if (status != CRMM_SUCCESS) {
         return_charge(adaptor, charge_of(adaptor, bytes));
     }
@@ -114,7 +114,7 @@ static void limiting_deallocate_sync(crmm_resource *resource, void *ptr, size_t 
     limiting *adaptor = (limiting *)resource;
 
     if (may_be_ours(adaptor, ptr, bytes, alignment)) {
-        crmm_deallocate_sync(adaptor->upstream, ptr, bytes, alignment);
+        crmm_deallocate_sync(adaptor->adaptor.upstream, ptr, bytes, alignment);
         return_charge(adaptor, charge_of(adaptor, bytes));
     }
 }
@@ -125,7 +125,7 @@ static void limiting_deallocate(crmm_resource *resource, crmm_stream stream, voi
     limiting *adaptor = (limiting *)resource;
 
     if (may_be_ours(adaptor, ptr, bytes, alignment)) {
-        crmm_deallocate(adaptor->upstream, stream, ptr, bytes, alignment);
+        crmm_deallocate(adaptor->adaptor.upstream, stream, ptr, bytes, alignment);
         return_charge(adaptor, charge_of(adaptor, bytes));
     }
 }
@@ -141,15 +141,7 @@ static void limiting_destroy(crmm_resource *resource)
                                        .bytes = allocated},
                          "%s: released with %zu bytes allocated", class_name, allocated);
     }
-    crmm_resource_release(&adaptor->upstream);
-    crmm_resource_storage_free(resource);
-}
-
-/* Memory goes back to the adaptor that counted it, so only identity is equality. */
-
-static crmm_resource *limiting_upstream(const crmm_resource *resource)
-{
-    return ((const limiting *)resource)->upstream;
+    crmm_priv_adaptor_destroy(resource);
 }
 
 static size_t limiting_describe(const crmm_resource *resource, char *text, size_t size)
@@ -157,9 +149,10 @@ static size_t limiting_describe(const crmm_resource *resource, char *text, size_
     const limiting *adaptor = (const limiting *)resource;
     int length = snprintf(text, size, "%s (limit %zu, allocated %zu)", class_name, adaptor->limit,
                           crmm_limiting_resource_adaptor_allocated_bytes(resource));
-    return crmm_priv_describe_over(adaptor->upstream, text, size, (size_t)length);
+    return crmm_priv_describe_over(adaptor->adaptor.upstream, text, size, (size_t)length);
 }
 
+/* Memory goes back to the adaptor that counted it, so only identity is equality. */
 static const crmm_resource_ops limiting_ops = {
     .struct_size = sizeof(crmm_resource_ops),
     .allocate_sync = limiting_allocate_sync,
@@ -167,7 +160,7 @@ static const crmm_resource_ops limiting_ops = {
     .destroy = limiting_destroy,
     .allocate = limiting_allocate,
     .deallocate = limiting_deallocate,
-    .upstream = limiting_upstream,
+    .upstream = crmm_priv_adaptor_upstream,
     .describe = limiting_describe,
 };
 
@@ -192,26 +185,18 @@ crmm_status crmm_limiting_resource_adaptor_create(
     }
 
     size_t alignment = known.alignment != 0 ? known.alignment : CRMM_DEVICE_ALIGNMENT;
-    if (upstream == NULL || out == NULL) {
-        return FAIL(CRMM_ERROR_INVALID_ARGUMENT, 0, "%s: %s is NULL", class_name,
-                    upstream == NULL ? "upstream" : "out");
-    }
     if (!crmm_is_pow2(alignment)) {
         return FAIL(CRMM_ERROR_INVALID_ARGUMENT, 0,
                     "%s: options->alignment %zu is not a power of two", class_name, alignment);
     }
-
-    limiting *created = crmm_resource_storage_allocate(sizeof(*created));
+    limiting *created = crmm_priv_adaptor_create(class_name, &limiting_ops, sizeof(*created),
+                                                 upstream, out, &status);
     if (created == NULL) {
-        return FAIL(CRMM_ERROR_OUT_OF_MEMORY, 0, "%s: no host memory for the adaptor", class_name);
+        return status;
     }
-    crmm_resource_init(&created->base, &limiting_ops, class_name,
-                       crmm_resource_properties(upstream));
-    crmm_resource_bind_device(&created->base, crmm_resource_device(upstream));
-    created->upstream = crmm_resource_retain(upstream);
     created->limit = allocation_limit;
     created->alignment = alignment;
-    *out = &created->base;
+    *out = &created->adaptor.base;
     return CRMM_SUCCESS;
 }
 

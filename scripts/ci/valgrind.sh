@@ -18,5 +18,5 @@ wrapper+=" --leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=
 wrapper+=" --log-file=$reports/%p.log"
 status=0
 run_tests "$folder" --wrap "$wrapper" --timeout-multiplier 10 --no-suite headers || status=1
-fail_on_files "$reports" 'valgrind' 'definitely lost|Invalid|ninitialised|Mismatched free|overlap'
+fail_on_files "$reports" 'valgrind' 'definitely lost|Invalid|ninitialised|Mismatched free|overlap|impossible'
 exit "$status"

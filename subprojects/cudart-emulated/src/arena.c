@@ -135,7 +135,7 @@ static bool grow(bool host, size_t size)
     while (want < size) {
         want *= 2;
     }
-    for (; want >= size; want /= 2) {
+    for (; want >= size; want = want > size && want / 2 < size ? size : want / 2) {
         void *base = mmap(NULL, want, prot, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (base == MAP_FAILED) {
             continue;

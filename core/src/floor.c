@@ -437,6 +437,22 @@ crmm_status crmm_priv_cuda_stream_synchronize(crmm_stream stream)
     return check("cudaStreamSynchronize", error);
 }
 
+crmm_status crmm_priv_cuda_stream_create(bool non_blocking, crmm_stream *stream)
+{
+    cudaError_t error;
+    CALL(error, cudaStreamCreateWithFlags(stream, non_blocking ? cudaStreamNonBlocking
+                                                               : cudaStreamDefault));
+    return check("cudaStreamCreateWithFlags", error);
+}
+
+int crmm_priv_cuda_stream_destroy(crmm_stream stream)
+{
+    cudaError_t error;
+    CALL(error, cudaStreamDestroy(stream));
+    /* The program is ending and the stream with it. */
+    return error == cudaErrorCudartUnloading ? (int)cudaSuccess : (int)error;
+}
+
 crmm_status crmm_priv_cuda_order_streams(crmm_stream earlier, crmm_stream later)
 {
     cudaEvent_t event = NULL;

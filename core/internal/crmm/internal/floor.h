@@ -84,6 +84,10 @@ crmm_status crmm_priv_cuda_stream_id(crmm_stream stream, uint64_t *id);
 
 crmm_status crmm_priv_cuda_stream_synchronize(crmm_stream stream);
 
+/* A stream of the current device. */
+crmm_status crmm_priv_cuda_stream_create(bool non_blocking, crmm_stream *stream);
+int crmm_priv_cuda_stream_destroy(crmm_stream stream);
+
 /* Work queued on `later` from now on waits for what is queued on `earlier` now. */
 crmm_status crmm_priv_cuda_order_streams(crmm_stream earlier, crmm_stream later);
 

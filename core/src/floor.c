@@ -136,6 +136,22 @@ static crmm_status check_allocation(const char *who, const char *call, size_t by
         }                                                 \
     } while (0)
 
+/* The same for a call that a stream capture forbids, though it does a capture no harm: made in the
+ * thread's relaxed mode it neither fails nor invalidates a capture, its own thread's or another's.
+ */
+#define CALL_BESIDE_CAPTURES(error, call)                                    \
+    do {                                                                     \
+        (error) = begin();                                                   \
+        if ((error) == cudaSuccess) {                                        \
+            enum cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed; \
+            cudaError_t pending_ = cudaPeekAtLastError();                    \
+            (void)cudaThreadExchangeStreamCaptureMode(&mode_);               \
+            (error) = (call);                                                \
+            (void)cudaThreadExchangeStreamCaptureMode(&mode_);               \
+            (void)settle(pending_, cudaPeekAtLastError());                   \
+        }                                                                    \
+    } while (0)
+
 /* ---- devices ---- */
 
 crmm_status crmm_priv_cuda_device_count(int *count)
@@ -205,21 +221,21 @@ void crmm_priv_cuda_leave_device(int previous)
 crmm_status crmm_priv_cuda_malloc(const char *who, size_t bytes, void **ptr)
 {
     cudaError_t error;
-    CALL(error, cudaMalloc(ptr, bytes));
+    CALL_BESIDE_CAPTURES(error, cudaMalloc(ptr, bytes));
     return check_allocation(who, "cudaMalloc", bytes, error);
 }
 
 crmm_status crmm_priv_cuda_malloc_managed(const char *who, size_t bytes, void **ptr)
 {
     cudaError_t error;
-    CALL(error, cudaMallocManaged(ptr, bytes, cudaMemAttachGlobal));
+    CALL_BESIDE_CAPTURES(error, cudaMallocManaged(ptr, bytes, cudaMemAttachGlobal));
     return check_allocation(who, "cudaMallocManaged", bytes, error);
 }
 
 int crmm_priv_cuda_free(void *ptr, size_t bytes)
 {
     cudaError_t error;
-    CALL(error, cudaFree(ptr));
+    CALL_BESIDE_CAPTURES(error, cudaFree(ptr));
     if (error == cudaErrorCudartUnloading) {
         return cudaSuccess; /* the program is ending and the memory with it */
     }

@@ -232,17 +232,37 @@ crmm_status crmm_priv_cuda_malloc_managed(const char *who, size_t bytes, void **
     return check_allocation(who, "cudaMallocManaged", bytes, error);
 }
 
-int crmm_priv_cuda_free(void *ptr, size_t bytes)
+crmm_status crmm_priv_cuda_host_alloc(const char *who, size_t bytes, void **ptr)
 {
     cudaError_t error;
-    CALL_BESIDE_CAPTURES(error, cudaFree(ptr));
+    CALL_BESIDE_CAPTURES(error, cudaHostAlloc(ptr, bytes, cudaHostAllocPortable));
+    return check_allocation(who, "cudaHostAlloc", bytes, error);
+}
+
+/* What a free has come to: while the program ends, the memory ends with it. */
+static int check_free(cudaError_t error, size_t bytes)
+{
     if (error == cudaErrorCudartUnloading) {
-        return cudaSuccess; /* the program is ending and the memory with it */
+        return cudaSuccess;
     }
     if (error == cudaSuccess) {
         crmm_priv_held_subtract(bytes);
     }
     return (int)error;
+}
+
+int crmm_priv_cuda_free(void *ptr, size_t bytes)
+{
+    cudaError_t error;
+    CALL_BESIDE_CAPTURES(error, cudaFree(ptr));
+    return check_free(error, bytes);
+}
+
+int crmm_priv_cuda_host_free(void *ptr, size_t bytes)
+{
+    cudaError_t error;
+    CALL_BESIDE_CAPTURES(error, cudaFreeHost(ptr));
+    return check_free(error, bytes);
 }
 
 crmm_status crmm_priv_cuda_copy_async(void *destination, const void *source, size_t bytes,
@@ -451,6 +471,13 @@ crmm_status crmm_priv_cuda_stream_synchronize(crmm_stream stream)
     cudaError_t error;
     CALL(error, cudaStreamSynchronize(stream));
     return check("cudaStreamSynchronize", error);
+}
+
+int crmm_priv_cuda_wait(crmm_stream stream)
+{
+    cudaError_t error;
+    CALL_BESIDE_CAPTURES(error, cudaStreamSynchronize(stream));
+    return error == cudaErrorCudartUnloading ? (int)cudaSuccess : (int)error;
 }
 
 crmm_status crmm_priv_cuda_stream_create(bool non_blocking, crmm_stream *stream)

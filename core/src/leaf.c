@@ -81,7 +81,7 @@ static crmm_misuse_kind kind_of(int code)
 static void report_failed_free(crmm_misuse found, const char *call)
 {
     found.kind = kind_of(found.native_code);
-    crmm_priv_report(found, "%s: %s of %p (%zu bytes) failed: %s (%s)", found.resource_name, call,
+    crmm_priv_report(found, "%s: %s %p (%zu bytes) failed: %s (%s)", found.resource_name, call,
                      found.ptr, found.bytes, crmm_priv_cuda_error_name(found.native_code),
                      crmm_priv_cuda_error_text(found.native_code));
 }
@@ -126,7 +126,7 @@ void crmm_priv_leaf_deallocate(crmm_resource *resource, crmm_stream stream, void
 
     found.native_code = crmm_priv_cuda_capturing(stream, &capturing);
     if (found.native_code != 0) {
-        report_failed_free(found, "asking the stream");
+        report_failed_free(found, "asking the stream before freeing");
         return;
     }
     if (capturing) {
@@ -135,6 +135,12 @@ void crmm_priv_leaf_deallocate(crmm_resource *resource, crmm_stream stream, void
         return;
     }
     /* cudaFree waits for all work of the device that owns the memory, and so for `stream`. */
+    found.native_code =
+        ((const crmm_priv_leaf *)resource)->calls->wait_first ? crmm_priv_cuda_wait(stream) : 0;
+    if (found.native_code != 0) {
+        report_failed_free(found, "waiting for the stream before freeing");
+        return;
+    }
     crmm_priv_leaf_deallocate_sync(resource, ptr, bytes, alignment);
 }
 

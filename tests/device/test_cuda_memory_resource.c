@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The two resources that pass every request on to CUDA: what holds for cuda holds for managed, so
- * each case runs over both.
+ * The resources that pass every request on to CUDA: what holds for cuda holds for managed and
+ * pinned memory, so each case runs over all three.
  */
 #include <crmm/device/cuda_memory_resource.h>
 
@@ -11,6 +11,7 @@
 #include <crmm/core/alignment.h>
 #include <crmm/device/managed_memory_resource.h>
 #include <crmm/device/per_device_resource.h>
+#include <crmm/host/pinned_host_memory_resource.h>
 
 #include "cuda_support.h"
 #include "expect.h"
@@ -25,6 +26,8 @@ static const struct {
     {crmm_cuda_memory_resource, "cuda_memory_resource", "cudaMalloc",
      CRMM_DEVICE_ACCESSIBLE | CRMM_STREAM_ORDERED},
     {crmm_managed_memory_resource, "managed_memory_resource", "cudaMallocManaged",
+     CRMM_HOST_ACCESSIBLE | CRMM_DEVICE_ACCESSIBLE | CRMM_STREAM_ORDERED},
+    {crmm_pinned_host_memory_resource, "pinned_host_memory_resource", "cudaHostAlloc",
      CRMM_HOST_ACCESSIBLE | CRMM_DEVICE_ACCESSIBLE | CRMM_STREAM_ORDERED},
 };
 
@@ -151,7 +154,7 @@ Test(cuda_memory_resource, report_frees_that_cuda_refuses)
         cr_assert(misuse_recorded()->latest.ptr == &local);
         expect_equal(misuse_recorded()->latest.native_code, cudaErrorInvalidValue);
         expect_text(misuse_recorded()->resource_name, resources[i].name);
-        expect_misuse(crmm_deallocate_sync(mr, &local, 64, 256), CRMM_MISUSE_CUDA, "cudaFree of");
+        expect_misuse(crmm_deallocate_sync(mr, &local, 64, 256), CRMM_MISUSE_CUDA, "cudaFree");
         expect_success(crmm_resource_info(mr, &info));
         expect_equal(info.live, 0);
     }

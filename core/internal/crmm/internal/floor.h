@@ -61,6 +61,9 @@ void crmm_priv_cuda_leave_device(int previous);
 crmm_status crmm_priv_cuda_malloc(const char *who, size_t bytes, void **ptr);
 crmm_status crmm_priv_cuda_malloc_managed(const char *who, size_t bytes, void **ptr);
 int crmm_priv_cuda_free(void *ptr, size_t bytes);
+/* Pinned host memory that every device may use. The free waits for nothing. */
+crmm_status crmm_priv_cuda_host_alloc(const char *who, size_t bytes, void **ptr);
+int crmm_priv_cuda_host_free(void *ptr, size_t bytes);
 
 crmm_status crmm_priv_cuda_copy_async(void *destination, const void *source, size_t bytes,
                                       crmm_stream stream);
@@ -83,6 +86,7 @@ crmm_status crmm_priv_cuda_stream_failed(const char *who, crmm_stream stream, in
 crmm_status crmm_priv_cuda_stream_id(crmm_stream stream, uint64_t *id);
 
 crmm_status crmm_priv_cuda_stream_synchronize(crmm_stream stream);
+int crmm_priv_cuda_wait(crmm_stream stream); /* the same, beside captures of other streams */
 
 /* A stream of the current device. */
 crmm_status crmm_priv_cuda_stream_create(bool non_blocking, crmm_stream *stream);

@@ -18,6 +18,7 @@ typedef struct crmm_priv_leaf_calls {
     int (*deallocate)(void *ptr, size_t bytes);
     size_t largest_alignment; /* what `allocate` can give; 0: any */
     const char *free_name;    /* the call behind `deallocate`, for reports */
+    bool wait_first;          /* `deallocate` does not wait for work on the memory */
 } crmm_priv_leaf_calls;
 
 /*

@@ -29,10 +29,10 @@ static DRIVER(cuStreamGetId);
 static DRIVER(cuStreamGetCtx);
 static DRIVER(cuStreamIsCapturing);
 
-#define LOAD(name)                                                                                 \
-    do {                                                                                           \
-        void *found = entry_point(#name);                                                          \
-        memcpy(&name##_fn, &found, sizeof found);                                                  \
+#define LOAD(name)                                \
+    do {                                          \
+        void *found = entry_point(#name);         \
+        memcpy(&name##_fn, &found, sizeof found); \
     } while (0)
 
 static void load(void)
@@ -174,15 +174,15 @@ static void all(call_fn *call, enum kind kind)
 
 #define THEN(a, b) ((x->first = (a)) != cudaSuccess ? x->first : (b))
 #define CU(call) ((cudaError_t)(call))
-#define CAP(id, kind, expression)                                                                  \
-    static cudaError_t call_##id(struct scene *x)                                                  \
-    {                                                                                              \
-        (void)x;                                                                                   \
-        return expression;                                                                         \
-    }                                                                                              \
-    static void run_##id(void)                                                                     \
-    {                                                                                              \
-        all(call_##id, kind);                                                                      \
+#define CAP(id, kind, expression)                 \
+    static cudaError_t call_##id(struct scene *x) \
+    {                                             \
+        (void)x;                                  \
+        return expression;                        \
+    }                                             \
+    static void run_##id(void)                    \
+    {                                             \
+        all(call_##id, kind);                     \
     }
 
 static cudaError_t status_of(cudaStream_t s)
@@ -777,22 +777,25 @@ static void run_CAP91(void)
     cudaStreamEndCapture(b, &graph);
 }
 
-#define ROW(id) {#id, run_##id}
+#define ROW(id)       \
+    {                 \
+#id, run_##id \
+    }
 const struct check capture_checks[] = {
-    ROW(CAP01), ROW(CAP02), ROW(CAP03), ROW(CAP04), ROW(CAP05), ROW(CAP06), ROW(CAP07),
-    ROW(CAP08), ROW(CAP09), ROW(CAP10), ROW(CAP11), ROW(CAP12), ROW(CAP13), ROW(CAP14),
-    ROW(CAP15), ROW(CAP16), ROW(CAP17), ROW(CAP18), ROW(CAP19), ROW(CAP20), ROW(CAP21),
-    ROW(CAP22), ROW(CAP23), ROW(CAP24), ROW(CAP25), ROW(CAP26), ROW(CAP27), ROW(CAP28),
-    ROW(CAP29), ROW(CAP30), ROW(CAP31), ROW(CAP32), ROW(CAP33), ROW(CAP34), ROW(CAP35),
-    ROW(CAP36), ROW(CAP37), ROW(CAP38), ROW(CAP39), ROW(CAP40), ROW(CAP41), ROW(CAP42),
-    ROW(CAP43), ROW(CAP44), ROW(CAP45), ROW(CAP46), ROW(CAP47), ROW(CAP48), ROW(CAP49),
-    ROW(CAP50), ROW(CAP51), ROW(CAP52), ROW(CAP53), ROW(CAP54), ROW(CAP55), ROW(CAP56),
-    ROW(CAP57), ROW(CAP58), ROW(CAP59), ROW(CAP60), ROW(CAP61), ROW(CAP62), ROW(CAP63),
-    ROW(CAP64), ROW(CAP65), ROW(CAP66), ROW(CAP67), ROW(CAP68), ROW(CAP69), ROW(CAP70),
-    ROW(CAP71), ROW(CAP72), ROW(CAP73), ROW(CAP74), ROW(CAP75), ROW(CAP76), ROW(CAP77),
-    ROW(CAP78), ROW(CAP79), ROW(CAP80), ROW(CAP81), ROW(CAP82), ROW(CAP83), ROW(CAP84),
-    ROW(CAP85), ROW(CAP86), ROW(CAP87), ROW(CAP88), ROW(CAP89), ROW(CAP90), ROW(CAP91),
-    ROW(CAP92), ROW(CAP93), ROW(CAP94), ROW(CAP95), ROW(CAP96), ROW(CAP97), ROW(CAP98),
-    ROW(CAP99), ROW(CAQ01), ROW(CAQ02), ROW(CAQ03), ROW(CAQ04), ROW(CAQ05), ROW(CAQ06),
+    ROW(CAP01), ROW(CAP02), ROW(CAP03), ROW(CAP04), ROW(CAP05),   ROW(CAP06), ROW(CAP07),
+    ROW(CAP08), ROW(CAP09), ROW(CAP10), ROW(CAP11), ROW(CAP12),   ROW(CAP13), ROW(CAP14),
+    ROW(CAP15), ROW(CAP16), ROW(CAP17), ROW(CAP18), ROW(CAP19),   ROW(CAP20), ROW(CAP21),
+    ROW(CAP22), ROW(CAP23), ROW(CAP24), ROW(CAP25), ROW(CAP26),   ROW(CAP27), ROW(CAP28),
+    ROW(CAP29), ROW(CAP30), ROW(CAP31), ROW(CAP32), ROW(CAP33),   ROW(CAP34), ROW(CAP35),
+    ROW(CAP36), ROW(CAP37), ROW(CAP38), ROW(CAP39), ROW(CAP40),   ROW(CAP41), ROW(CAP42),
+    ROW(CAP43), ROW(CAP44), ROW(CAP45), ROW(CAP46), ROW(CAP47),   ROW(CAP48), ROW(CAP49),
+    ROW(CAP50), ROW(CAP51), ROW(CAP52), ROW(CAP53), ROW(CAP54),   ROW(CAP55), ROW(CAP56),
+    ROW(CAP57), ROW(CAP58), ROW(CAP59), ROW(CAP60), ROW(CAP61),   ROW(CAP62), ROW(CAP63),
+    ROW(CAP64), ROW(CAP65), ROW(CAP66), ROW(CAP67), ROW(CAP68),   ROW(CAP69), ROW(CAP70),
+    ROW(CAP71), ROW(CAP72), ROW(CAP73), ROW(CAP74), ROW(CAP75),   ROW(CAP76), ROW(CAP77),
+    ROW(CAP78), ROW(CAP79), ROW(CAP80), ROW(CAP81), ROW(CAP82),   ROW(CAP83), ROW(CAP84),
+    ROW(CAP85), ROW(CAP86), ROW(CAP87), ROW(CAP88), ROW(CAP89),   ROW(CAP90), ROW(CAP91),
+    ROW(CAP92), ROW(CAP93), ROW(CAP94), ROW(CAP95), ROW(CAP96),   ROW(CAP97), ROW(CAP98),
+    ROW(CAP99), ROW(CAQ01), ROW(CAQ02), ROW(CAQ03), ROW(CAQ04),   ROW(CAQ05), ROW(CAQ06),
     ROW(CAQ07), ROW(CAQ08), ROW(CAQ09), ROW(CAQ10), {NULL, NULL},
 };

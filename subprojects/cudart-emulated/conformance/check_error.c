@@ -191,7 +191,7 @@ static void err09(void)
     int value;
     put("9999:%s", nm(cudaDeviceGetAttribute(&value, (enum cudaDeviceAttr)9999, 0)));
     put("0:%s", nm(cudaDeviceGetAttribute(&value, (enum cudaDeviceAttr)0, 0)));
-    put("-1:%s", nm(cudaDeviceGetAttribute(&value, (enum cudaDeviceAttr)-1, 0)));
+    put("-1:%s", nm(cudaDeviceGetAttribute(&value, (enum cudaDeviceAttr) - 1, 0)));
     put("dev99:%s", nm(cudaDeviceGetAttribute(&value, cudaDevAttrWarpSize, 99)));
     put("dev-1:%s", nm(cudaDeviceGetAttribute(&value, cudaDevAttrWarpSize, -1)));
     put("null:%s", nm(cudaDeviceGetAttribute(NULL, cudaDevAttrWarpSize, 0)));
@@ -277,8 +277,12 @@ static void describe(const char *name, const void *p)
     struct cudaPointerAttributes a;
     cudaPointerGetAttributes(&a, p);
     put("%s:t%d/dev%d/%s/%s", name, (int)a.type, a.device,
-        a.devicePointer == p ? "dp=p" : a.devicePointer == NULL ? "0" : "dp?",
-        a.hostPointer == p ? "hp=p" : a.hostPointer == NULL ? "0" : "hp?");
+        a.devicePointer == p      ? "dp=p"
+        : a.devicePointer == NULL ? "0"
+                                  : "dp?",
+        a.hostPointer == p      ? "hp=p"
+        : a.hostPointer == NULL ? "0"
+                                : "hp?");
 }
 
 static void err17(void)

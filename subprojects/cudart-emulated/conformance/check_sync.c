@@ -28,10 +28,10 @@ static DRIVER(cuMemMap);
 static DRIVER(cuMemUnmap);
 static DRIVER(cuMemSetAccess);
 
-#define LOAD(name)                                                                                 \
-    do {                                                                                           \
-        void *found = entry_point(#name);                                                          \
-        memcpy(&name##_fn, &found, sizeof found);                                                  \
+#define LOAD(name)                                \
+    do {                                          \
+        void *found = entry_point(#name);         \
+        memcpy(&name##_fn, &found, sizeof found); \
     } while (0)
 
 static void load(void)
@@ -99,20 +99,20 @@ static void all(prepare_fn *prepare, call_fn *call, bool pend)
 
 #define THEN(a, b) ((x->first = (a)) != cudaSuccess ? x->first : (b))
 #define CU(call) ((cudaError_t)(call))
-#define SYN(id, pend, preparation, expression)                                                     \
-    static void prepare_##id(struct scene *x)                                                      \
-    {                                                                                              \
-        (void)x;                                                                                   \
-        preparation;                                                                               \
-    }                                                                                              \
-    static cudaError_t call_##id(struct scene *x)                                                  \
-    {                                                                                              \
-        (void)x;                                                                                   \
-        return expression;                                                                         \
-    }                                                                                              \
-    static void run_##id(void)                                                                     \
-    {                                                                                              \
-        all(prepare_##id, call_##id, pend);                                                        \
+#define SYN(id, pend, preparation, expression)    \
+    static void prepare_##id(struct scene *x)     \
+    {                                             \
+        (void)x;                                  \
+        preparation;                              \
+    }                                             \
+    static cudaError_t call_##id(struct scene *x) \
+    {                                             \
+        (void)x;                                  \
+        return expression;                        \
+    }                                             \
+    static void run_##id(void)                    \
+    {                                             \
+        all(prepare_##id, call_##id, pend);       \
     }
 
 static void managed(struct scene *x, size_t size)
@@ -190,8 +190,8 @@ static void memset_exec(struct scene *x)
 static cudaError_t prefetch(struct scene *x, bool to_device)
 {
 #if CUDART_VERSION >= 13000
-    struct cudaMemLocation where = {
-        to_device ? cudaMemLocationTypeDevice : cudaMemLocationTypeHost, 0};
+    struct cudaMemLocation where = {to_device ? cudaMemLocationTypeDevice : cudaMemLocationTypeHost,
+                                    0};
     return cudaMemPrefetchAsync(x->p, MIB, where, 0, x->idle);
 #else
     return cudaMemPrefetchAsync(x->p, MIB, to_device ? 0 : cudaCpuDeviceId, x->idle);
@@ -234,9 +234,9 @@ static cudaError_t pool_questions(struct scene *x)
 {
     uint64_t value = 0;
     cudaError_t err = cudaMemPoolGetAttribute(x->pool, cudaMemPoolAttrUsedMemCurrent, &value);
-    return err != cudaSuccess ? err
-                              : cudaMemPoolSetAttribute(
-                                    x->pool, cudaMemPoolAttrReleaseThreshold, &value);
+    return err != cudaSuccess
+               ? err
+               : cudaMemPoolSetAttribute(x->pool, cudaMemPoolAttrReleaseThreshold, &value);
 }
 
 static cudaError_t make_pool(struct scene *x)
@@ -305,8 +305,7 @@ SYN(SYN03, false, cudaMalloc(&x->p, MIB), cudaFree(x->p))
 SYN(SYN04, true, cudaMalloc(&x->p, MIB), cudaFree(x->p))
 SYN(SYN05, false, cudaMalloc(&x->p, 256 * MIB), cudaFree(x->p))
 SYN(SYN06, false, DONE, cudaMallocHost(&x->t, MIB))
-SYN(SYN07, false, DONE,
-    cudaHostAlloc(&x->t, 64 * MIB, cudaHostAllocMapped | cudaHostAllocPortable))
+SYN(SYN07, false, DONE, cudaHostAlloc(&x->t, 64 * MIB, cudaHostAllocMapped | cudaHostAllocPortable))
 SYN(SYN08, false, cudaMallocHost(&x->h, MIB), cudaFreeHost(x->h))
 SYN(SYN09, true, cudaMallocHost(&x->p, MIB), cudaFreeHost(x->p))
 SYN(SYN10, false, DONE, cudaMallocManaged(&x->t, MIB, cudaMemAttachGlobal))
@@ -368,8 +367,7 @@ static cudaError_t pitch(struct scene *x)
 }
 SYN(SYN62, false, DONE, pitch(x))
 SYN(SYN63, true, pool_block_then_graphless(x), cudaFreeAsync(x->p, x->s))
-SYN(SYN64, false, DONE,
-    THEN(cudaEventRecord(x->e, x->idle), cudaStreamWaitEvent(x->s, x->e, 0)))
+SYN(SYN64, false, DONE, THEN(cudaEventRecord(x->e, x->idle), cudaStreamWaitEvent(x->s, x->e, 0)))
 SYN(SYN65, false, (cudaMalloc(&x->p, MIB), cudaMalloc(&x->q, MIB)),
     cudaMemcpyPeerAsync(x->p, 0, x->q, 0, 4096, x->idle))
 SYN(SYN66, false, DONE, cudaFree(NULL))
@@ -380,8 +378,7 @@ SYN(SYN71, false, memset_exec(x), cudaGraphExecDestroy(x->exec))
 SYN(SYN72, false, make_pool(x), switch_pools(x))
 SYN(SYN73, false, make_pool(x), pool_access(x))
 SYN(SYN74, false, complete_event(x),
-    THEN(cudaStreamSynchronize(x->idle),
-         THEN(cudaEventSynchronize(x->e), cudaEventQuery(x->e))))
+    THEN(cudaStreamSynchronize(x->idle), THEN(cudaEventSynchronize(x->e), cudaEventQuery(x->e))))
 SYN(SYN75, false, DONE, cudaMalloc(&x->t, 0))
 SYN(SYN76, false, cudaMalloc(&x->p, MIB), cudaFreeAsync(x->p, x->idle))
 SYN(SYN77, false, exportable_pool(x), export_pool(x))
@@ -415,17 +412,20 @@ static void run_SYN31(void)
     put("sync:%s", nm(cudaDeviceSynchronize()));
 }
 
-#define ROW(id) {#id, run_##id}
+#define ROW(id)       \
+    {                 \
+#id, run_##id \
+    }
 const struct check sync_checks[] = {
-    ROW(SYN01), ROW(SYN02), ROW(SYN03), ROW(SYN04), ROW(SYN05), ROW(SYN06), ROW(SYN07),
-    ROW(SYN08), ROW(SYN09), ROW(SYN10), ROW(SYN11), ROW(SYN12), ROW(SYN13), ROW(SYN14),
-    ROW(SYN15), ROW(SYN16), ROW(SYN17), ROW(SYN18), ROW(SYN19), ROW(SYN20), ROW(SYN21),
-    ROW(SYN22), ROW(SYN23), ROW(SYN24), ROW(SYN25), ROW(SYN27), ROW(SYN28), ROW(SYN29),
-    ROW(SYN30), ROW(SYN31), ROW(SYN32), ROW(SYN33), ROW(SYN34), ROW(SYN35), ROW(SYN36),
-    ROW(SYN37), ROW(SYN38), ROW(SYN39), ROW(SYN40), ROW(SYN41), ROW(SYN42), ROW(SYN43),
-    ROW(SYN44), ROW(SYN45), ROW(SYN46), ROW(SYN47), ROW(SYN48), ROW(SYN50), ROW(SYN51),
-    ROW(SYN52), ROW(SYN53), ROW(SYN54), ROW(SYN55), ROW(SYN56), ROW(SYN57), ROW(SYN58),
-    ROW(SYN59), ROW(SYN60), ROW(SYN61), ROW(SYN62), ROW(SYN63), ROW(SYN64), ROW(SYN65),
-    ROW(SYN66), ROW(SYN67), ROW(SYN68), ROW(SYN69), ROW(SYN71), ROW(SYN72), ROW(SYN73),
+    ROW(SYN01), ROW(SYN02), ROW(SYN03), ROW(SYN04), ROW(SYN05),   ROW(SYN06), ROW(SYN07),
+    ROW(SYN08), ROW(SYN09), ROW(SYN10), ROW(SYN11), ROW(SYN12),   ROW(SYN13), ROW(SYN14),
+    ROW(SYN15), ROW(SYN16), ROW(SYN17), ROW(SYN18), ROW(SYN19),   ROW(SYN20), ROW(SYN21),
+    ROW(SYN22), ROW(SYN23), ROW(SYN24), ROW(SYN25), ROW(SYN27),   ROW(SYN28), ROW(SYN29),
+    ROW(SYN30), ROW(SYN31), ROW(SYN32), ROW(SYN33), ROW(SYN34),   ROW(SYN35), ROW(SYN36),
+    ROW(SYN37), ROW(SYN38), ROW(SYN39), ROW(SYN40), ROW(SYN41),   ROW(SYN42), ROW(SYN43),
+    ROW(SYN44), ROW(SYN45), ROW(SYN46), ROW(SYN47), ROW(SYN48),   ROW(SYN50), ROW(SYN51),
+    ROW(SYN52), ROW(SYN53), ROW(SYN54), ROW(SYN55), ROW(SYN56),   ROW(SYN57), ROW(SYN58),
+    ROW(SYN59), ROW(SYN60), ROW(SYN61), ROW(SYN62), ROW(SYN63),   ROW(SYN64), ROW(SYN65),
+    ROW(SYN66), ROW(SYN67), ROW(SYN68), ROW(SYN69), ROW(SYN71),   ROW(SYN72), ROW(SYN73),
     ROW(SYN74), ROW(SYN75), ROW(SYN76), ROW(SYN77), {NULL, NULL},
 };

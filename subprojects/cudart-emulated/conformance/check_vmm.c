@@ -13,10 +13,10 @@ static DRIVER(cuMemSetAccess);
 static DRIVER(cuMemGetAccess);
 static DRIVER(cuMemRetainAllocationHandle);
 
-#define LOAD(name)                                                                                 \
-    do {                                                                                           \
-        void *found = entry_point(#name);                                                          \
-        memcpy(&name##_fn, &found, sizeof found);                                                  \
+#define LOAD(name)                                \
+    do {                                          \
+        void *found = entry_point(#name);         \
+        memcpy(&name##_fn, &found, sizeof found); \
     } while (0)
 #define NM(call) nm((cudaError_t)(call))
 
@@ -59,8 +59,7 @@ static CUmemGenericAllocationHandle create(size_t size)
 
 static CUresult set_access(CUdeviceptr va, size_t size, int device, int flags)
 {
-    const CUmemAccessDesc desc = {{CU_MEM_LOCATION_TYPE_DEVICE, device},
-                                  (CUmemAccess_flags)flags};
+    const CUmemAccessDesc desc = {{CU_MEM_LOCATION_TYPE_DEVICE, device}, (CUmemAccess_flags)flags};
     return cuMemSetAccess_fn(va, size, &desc, 1);
 }
 
@@ -90,7 +89,8 @@ static void vmm01(void)
     CUmemAllocationProp prop = prop_of(0);
     size_t least = 0, best = 0;
     load();
-    put("%s", NM(cuMemGetAllocationGranularity_fn(&least, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM)));
+    put("%s",
+        NM(cuMemGetAllocationGranularity_fn(&least, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM)));
     cuMemGetAllocationGranularity_fn(&best, &prop, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
     put("%s/%s", sz(least), sz(best));
     prop = prop_of(99);
@@ -331,8 +331,12 @@ static void describe(const char *name, CUdeviceptr va)
     struct cudaPointerAttributes a;
     cudaPointerGetAttributes(&a, ptr(va));
     put("%s:t%d/dev%d/%s/%s", name, (int)a.type, a.device,
-        a.devicePointer == ptr(va) ? "dp=p" : a.devicePointer == NULL ? "0" : "dp?",
-        a.hostPointer == ptr(va) ? "hp=p" : a.hostPointer == NULL ? "0" : "hp?");
+        a.devicePointer == ptr(va) ? "dp=p"
+        : a.devicePointer == NULL  ? "0"
+                                   : "dp?",
+        a.hostPointer == ptr(va) ? "hp=p"
+        : a.hostPointer == NULL  ? "0"
+                                 : "hp?");
 }
 
 static void vmm16(void)

@@ -186,8 +186,11 @@ static int report(bool verbose)
             missing++;
         }
         if (verbose || (!same && !skipped)) {
-            printf("%s %s %c %s\n", same ? "agrees " : skipped ? "skipped" : "DIFFERS", row->id,
-                   row->class, row->got);
+            printf("%s %s %c %s\n",
+                   same      ? "agrees "
+                   : skipped ? "skipped"
+                             : "DIFFERS",
+                   row->id, row->class, row->got);
             if (!same && !skipped) {
                 printf("        expected  %s\n", row->verdict);
             }

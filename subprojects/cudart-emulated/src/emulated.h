@@ -473,7 +473,6 @@ void pools_give_back(struct device *device);
 void pool_stream_synchronized(struct stream *stream);
 void pool_device_synchronized(struct device *device);
 void pool_op_synchronized(struct op *op);
-void pools_reset_device(struct device *device);
 void pools_reset(void);
 
 /* ---- the calls behind the runtime's and the driver's names ---- */

@@ -274,49 +274,65 @@ void engine_pump(void)
     pump(UNLIMITED);
 }
 
-static bool clear_reach(struct stream *queued)
+struct search {
+    uint64_t round;
+    struct stream *queued;
+};
+
+/* A stream is searched up to an operation, and again only for a later one. */
+static void search_from(struct search *search, const struct op *op)
 {
-    for (; queued != NULL; queued = queued->reach_next) {
-        queued->reach_queued = false;
+    struct stream *stream = op->stream;
+    if (op->state == OP_DONE ||
+        (stream->reach_round == search->round && stream->reach >= op->seq)) {
+        return;
     }
-    return true;
+    if (stream->reach_round != search->round) {
+        stream->reach_queued = false;
+    }
+    stream->reach_round = search->round;
+    stream->reach = op->seq;
+    if (!stream->reach_queued) {
+        stream->reach_queued = true;
+        stream->reach_next = search->queued;
+        search->queued = stream;
+    }
 }
 
-/* Follows dependencies back through what is pending, each stream once for each new end. */
+/* What an operation that is queued now will wait for. */
+static void search_start(struct search *search, struct stream *stream)
+{
+    if (stream->tail != NULL) {
+        search_from(search, stream->tail);
+    }
+    if (stream->legacy) {
+        for (struct stream *s = stream->device->streams; s != NULL; s = s->next) {
+            if (s->blocking && s->tail != NULL) {
+                search_from(search, s->tail);
+            }
+        }
+    } else if (stream->blocking && stream->device->legacy != NULL &&
+               stream->device->legacy->tail != NULL) {
+        search_from(search, stream->device->legacy->tail);
+    }
+}
+
+/* Follows dependencies back through what is pending. */
 bool engine_reaches(struct stream *stream, const struct op *earlier)
 {
-    static uint64_t round;
-    if (stream->tail == NULL) {
-        return false;
-    }
-    round++;
-    stream->reach_round = round;
-    stream->reach = stream->tail->seq;
-    stream->reach_next = NULL;
-    for (struct stream *work = stream; work != NULL;) {
-        struct stream *s = work;
-        work = s->reach_next;
+    static uint64_t rounds;
+    struct search search = {.round = ++rounds};
+    search_start(&search, stream);
+    while (search.queued != NULL) {
+        struct stream *s = search.queued;
+        search.queued = s->reach_next;
         s->reach_queued = false;
         if (s == earlier->stream && s->reach >= earlier->seq) {
-            return clear_reach(work);
+            return true;
         }
         for (const struct op *op = s->head; op != NULL && op->seq <= s->reach; op = op->next) {
             for (unsigned i = 0; i < op->pred_count; i++) {
-                const struct op *pred = op->preds[i];
-                if (pred->state == OP_DONE) {
-                    continue;
-                }
-                struct stream *other = pred->stream;
-                if (other->reach_round == round && other->reach >= pred->seq) {
-                    continue;
-                }
-                other->reach_round = round;
-                other->reach = pred->seq;
-                if (!other->reach_queued) {
-                    other->reach_queued = true;
-                    other->reach_next = work;
-                    work = other;
-                }
+                search_from(&search, op->preds[i]);
             }
         }
     }

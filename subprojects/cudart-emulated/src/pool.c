@@ -752,17 +752,6 @@ cudaError_t cudaFreeAsync(void *devPtr, cudaStream_t hStream)
     END(free_async(devPtr, hStream, this_fn));
 }
 
-/* Blocks are gone; the default pools stay, with what was set on them. */
-void pools_reset_device(struct device *device)
-{
-    for (struct pool *pool = pools; pool != NULL; pool = pool->next) {
-        if (pool->device == device) {
-            pool_drop_chunks(pool);
-            pool->used = pool->live = 0;
-        }
-    }
-}
-
 /* As in a new process: no pool at all. */
 void pools_reset(void)
 {

@@ -46,7 +46,7 @@ static void reset_device(struct device *device)
     handle_visit(HANDLE_EVENT, drop_event, device);
     malloc_reset_device(device);
     vmm_reset_device(device);
-    pools_reset_device(device);
+    pool_device_synchronized(device); /* blocks of pools outlive a reset, as on a GPU */
     memset(device->peer, 0, sizeof device->peer);
 }
 

@@ -200,20 +200,32 @@ static int report(bool verbose)
     return differed == 0 && agreed != 0 ? 0 : 1;
 }
 
-static int run_all(char *self, int jobs, bool verbose)
+/* These take most of a device's memory, so nothing else may run beside them. */
+static bool alone(const struct row *row)
+{
+    static const char *const ids[] = {"ERR21", "POL38", "SYN69", "POL12"};
+    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
+        if (strcmp(ids[i], row->id) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void run_some(char *self, int jobs, bool those_alone)
 {
     size_t next = 0;
     int running = 0;
     for (;;) {
         while (running < jobs && next < row_count) {
-            if (rows[next].check != NULL && !rows[next].done) {
+            if (rows[next].check != NULL && alone(&rows[next]) == those_alone) {
                 start(&rows[next], self);
                 running++;
             }
             next++;
         }
         if (running == 0) {
-            return report(verbose);
+            return;
         }
         int status;
         pid_t pid = waitpid(-1, &status, 0);
@@ -270,5 +282,7 @@ int main(int argc, char **argv)
             rows[i].check = NULL;
         }
     }
-    return run_all(argv[0], jobs < 1 ? 1 : jobs, verbose);
+    run_some(argv[0], jobs < 1 ? 1 : jobs, false);
+    run_some(argv[0], 1, true);
+    return report(verbose);
 }

@@ -31,6 +31,11 @@ for resource in cuda managed; do
 done
 expect_line out 1 '"peak_live_bytes":7503740968,"peak_held_bytes":7503740968,' 'and it is the right figure'
 
+run --json --resource pinned_host "$traces/etl.csv.gz"
+expect_status 0 'etl through pinned_host'
+[ "$(figure peak_held_bytes "$folder/out")" = "$(figure peak_pinned_bytes "$folder/report")" ]
+check 'what was held is the peak of page-locked memory'
+
 # User report 71, and 9: which resource survives this trace is a question of one command.
 cat >"$folder/two_streams.csv" <<'EOF'
 time_us,action,id,bytes,stream
@@ -48,8 +53,13 @@ expect_line out 1 '"peak_live_bytes":1073741824,"peak_held_bytes":1073741824,.*"
 printf 'time_us,action,id,bytes,stream\n0,alloc,0,512,1\n' >"$folder/one.csv"
 run --json "$folder/one.csv"
 expect_status 0 'everything is compared'
-for resource in cuda managed malloc; do
+for resource in cuda managed malloc pinned_host; do
     expect_some out "\"resource\":\"$resource\"" "$resource is among it"
 done
+
+printf 'time_us,action,id,bytes,stream\n0,alloc,0,9223372036854775807,1\n' >"$folder/huge.csv"
+run --json "$folder/huge.csv"
+expect_status 1 'more than any machine has'
+expect_some err 'pinned_host is left out: .*huge.csv would lock 8388608.00 TiB' 'the memory of the machine is not locked for it'
 
 finish

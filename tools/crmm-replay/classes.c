@@ -12,6 +12,7 @@
 #include <crmm/device/cuda_memory_resource.h>
 #include <crmm/device/managed_memory_resource.h>
 #include <crmm/host/malloc_memory_resource.h>
+#include <crmm/host/pinned_host_memory_resource.h>
 
 #include "classes_config.h"
 
@@ -44,6 +45,15 @@ static crmm_status create_malloc(const uint64_t *values, crmm_resource *upstream
     (void)values;
     (void)upstream;
     *out = crmm_malloc_memory_resource();
+    return CRMM_SUCCESS;
+}
+
+static crmm_status create_pinned_host(const uint64_t *values, crmm_resource *upstream,
+                                      crmm_resource **out)
+{
+    (void)values;
+    (void)upstream;
+    *out = crmm_pinned_host_memory_resource();
     return CRMM_SUCCESS;
 }
 
@@ -82,6 +92,14 @@ const resource_class classes[] = {
         .upstream = UPSTREAM_NONE,
         .compared = true,
         .create = create_malloc,
+    },
+    {
+        .name = "pinned_host",
+        .summary = "page-locked host memory of cudaHostAlloc",
+        .upstream = UPSTREAM_NONE,
+        .compared = true,
+        .locks_memory = true,
+        .create = create_pinned_host,
     },
 #if HAVE_ADAPTOR_LIMITING
     {

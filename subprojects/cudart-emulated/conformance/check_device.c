@@ -513,6 +513,8 @@ static void waits(const char *which, cudaStream_t s)
 {
     cudaMemPool_t pool = new_pool(0, 1, 1, 1, 0);
     void *p, *q;
+    cudaDeviceEnablePeerAccess(1, 0); /* the first time takes long */
+    cudaDeviceDisablePeerAccess(1);
     cudaMalloc(&p, MIB);
     gate_close(&gate, s);
     gate_open_later(&gate);

@@ -291,13 +291,13 @@ static void err17(void)
     void *d, *freed, *h, *m, *r = NULL;
     cudaMalloc(&d, 2 * MIB);
     cudaMalloc(&freed, MIB);
-    cudaFree(freed);
     cudaMallocHost(&h, MIB);
     cudaMallocManaged(&m, MIB, cudaMemAttachGlobal);
     if (posix_memalign(&r, 4096, 4096) != 0) {
         return;
     }
     cudaHostRegister(r, 4096, 0);
+    cudaFree(freed); /* last, so that its address is not used again */
     describe("null", NULL);
     describe("stack", &on_stack);
     describe("malloc", malloc(64));
@@ -394,9 +394,8 @@ static void err23(void)
     const size_t sizes[] = {1, 1, MIB, 2 * MIB, 3 * MIB, 64 * MIB};
     void *p[6];
     cudaFree(0);
-    /* The first small block of all may take a slab; it is there from now on. */
+    /* The first small block of all takes a slab, which goes back with the last. */
     cudaMalloc(&p[0], 1);
-    cudaFree(p[0]);
     size_t start = free_now();
     for (int i = 0; i < 6; i++) {
         size_t before = free_now();

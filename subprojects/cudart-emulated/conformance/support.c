@@ -9,7 +9,7 @@
 #define GATE_MS 120
 #else
 #define SOON_MS 100
-#define GATE_MS 150
+#define GATE_MS 500
 #endif
 
 const char *nm(cudaError_t error)

@@ -33,6 +33,10 @@ enum { CRMM_PRIV_HOST_DEVICE = -1 };
 const char *crmm_priv_cuda_error_name(int code);
 const char *crmm_priv_cuda_error_text(int code);
 
+/* The status of a call that returned `code`, described; 0 is success. For allocations there is more
+ * to it; they tell themselves. */
+crmm_status crmm_priv_cuda_check(const char *call, int code);
+
 /* Whether a CUDA error code says that the process is a forked child. */
 bool crmm_priv_cuda_is_forked(int code);
 

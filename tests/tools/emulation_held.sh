@@ -16,7 +16,7 @@ figure() {
     sed "s/.*\"$1\": *\\([0-9]*\\).*/\\1/" "$2"
 }
 
-for resource in cuda managed; do
+for resource in cuda_async cuda managed; do
     for trace in etl resnet_train; do
         rm -f "$folder/report"
         run --json --resource "$resource" "$traces/$trace.csv.gz"
@@ -53,7 +53,7 @@ expect_line out 1 '"peak_live_bytes":1073741824,"peak_held_bytes":1073741824,.*"
 printf 'time_us,action,id,bytes,stream\n0,alloc,0,512,1\n' >"$folder/one.csv"
 run --json "$folder/one.csv"
 expect_status 0 'everything is compared'
-for resource in cuda managed malloc pinned_host; do
+for resource in cuda managed malloc pinned_host cuda_async; do
     expect_some out "\"resource\":\"$resource\"" "$resource is among it"
 done
 

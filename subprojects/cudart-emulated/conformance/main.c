@@ -19,7 +19,7 @@
 
 static const struct check *const groups[] = {
     order_checks, event_checks,   stream_checks, sync_checks,    async_checks,  pool_checks,
-    error_checks, capture_checks, vmm_checks,    process_checks, device_checks,
+    error_checks, capture_checks, vmm_checks,    process_checks, device_checks, other_checks,
 };
 
 struct row {

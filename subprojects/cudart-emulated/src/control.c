@@ -57,6 +57,8 @@ int cudart_emulated_set_option(const char *name, unsigned long long value)
         config.alignment = value == 256 ? 256 : 512;
     } else if (strcmp(name, "queue_depth") == 0) {
         config.queue_depth = (size_t)value;
+    } else if (strcmp(name, "pool_largest") == 0) {
+        config.pool_largest = (size_t)value;
     } else {
         known = set_flag(name, value != 0);
     }
@@ -235,7 +237,7 @@ static cudaError_t move(uintptr_t va, unsigned char *buffer, size_t size, enum d
     if (range == NULL) {
         return cudaErrorInvalidValue;
     }
-    if (what != NULL && config.checker) {
+    if (what != NULL && CHECKER_ON) {
         checker_host_access(va, size, direction == WRITE, what);
     }
     for (size_t done = 0; buffer != NULL && done < size;) {

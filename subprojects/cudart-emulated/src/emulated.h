@@ -106,9 +106,16 @@ struct config {
     bool quiet;
     bool no_peers;
     size_t queue_depth;
+    size_t pool_largest;
     const char *report;
 };
 extern struct config config;
+/* Built without the checker, to see what it costs when it is off. */
+#ifdef EMULATED_NO_CHECKER
+#define CHECKER_ON false
+#else
+#define CHECKER_ON config.checker
+#endif
 void config_load(void);
 void config_defaults(void);
 void config_set_seed(uint64_t seed);
@@ -278,7 +285,6 @@ void engine_forget_stream(struct stream *stream);
 bool engine_reaches(struct stream *stream, const struct op *earlier);
 void engine_mischief(void);
 void op_complete(struct op *op);
-cudaError_t stream_throttle(struct stream *stream);
 
 void worker_push(struct op *op);
 
@@ -409,6 +415,7 @@ void arena_free(bool host, struct segment *segment);
 bool arena_owns(uintptr_t va);
 uintptr_t segment_va(const struct segment *segment);
 
+bool pageable_access(const struct device *device);
 bool range_accessible(const struct range *range, const struct device *from);
 /* A call that does not wait takes memory away: what may still use it is reported. */
 void memory_retire(uintptr_t va, size_t size, enum fn fn);

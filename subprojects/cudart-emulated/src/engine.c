@@ -122,7 +122,7 @@ struct op *engine_enqueue(struct stream *stream, const struct work *work, enum f
     }
     stream->tail = op;
     stream->pending++;
-    if (config.checker) {
+    if (CHECKER_ON) {
         checker_enqueue(op);
     }
     return op;
@@ -234,7 +234,7 @@ void op_complete(struct op *op)
 
 static void run(struct op *op)
 {
-    if (config.checker) {
+    if (CHECKER_ON) {
         checker_execute(op);
     }
     if (op->work.kind == WORK_HOST) {
@@ -378,7 +378,7 @@ void engine_wait_last(struct stream *stream)
     stream->waiters++;
     engine_wait_op(last);
     stream->waiters--;
-    if (config.checker) {
+    if (CHECKER_ON) {
         checker_join_host_after(last, stream);
     }
     op_release(last);

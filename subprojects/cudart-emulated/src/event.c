@@ -176,7 +176,7 @@ cudaError_t event_query(cudaEvent_t handle)
     if (!op_done(record)) {
         return cudaErrorNotReady;
     }
-    if (config.checker) {
+    if (CHECKER_ON) {
         checker_join_host_op(record);
     }
     return device_sticky();
@@ -198,7 +198,7 @@ cudaError_t event_synchronize(cudaEvent_t handle)
     /* The event may be recorded again or destroyed by another thread meanwhile. */
     struct op *record = op_retain(event->record);
     engine_wait_op(record);
-    if (config.checker) {
+    if (CHECKER_ON) {
         checker_join_host_op(record);
     }
     pool_op_synchronized(record);

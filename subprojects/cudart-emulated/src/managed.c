@@ -20,12 +20,6 @@ struct advice {
 #define HOST_NUMA 3
 #define HOST_NUMA_CURRENT 4
 
-static bool pageable_access(void)
-{
-    bool known;
-    return device_attribute(current_device()->id, cudaDevAttrPageableMemoryAccess, &known) != 0;
-}
-
 /* The managed block that holds the range, or none where pageable memory will do. */
 static cudaError_t find(uintptr_t va, size_t size, struct range **range)
 {
@@ -37,7 +31,7 @@ static cudaError_t find(uintptr_t va, size_t size, struct range **range)
         return cudaErrorInvalidValue;
     }
     if (*range == NULL) {
-        return pageable_access() ? cudaSuccess : cudaErrorInvalidValue;
+        return pageable_access(current_device()) ? cudaSuccess : cudaErrorInvalidValue;
     }
     bool managed =
         (*range)->kind == RANGE_MANAGED ||

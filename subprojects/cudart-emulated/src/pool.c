@@ -381,7 +381,7 @@ cudaError_t cudaMemPoolTrimTo(cudaMemPool_t memPool, size_t minBytesToKeep)
         engine_pump();
     }
     for (struct block *b = pool->pending; b != NULL; b = b->pending_next) {
-        if (op_done(b->freed) && config.checker) {
+        if (op_done(b->freed) && CHECKER_ON) {
             checker_join_host_op(b->freed); /* the memory itself goes; the driver has looked */
         }
     }
@@ -574,8 +574,10 @@ cudaError_t cudaMemPoolImportFromShareableHandle(cudaMemPool_t *memPool, void *s
                                                  unsigned int flags)
 {
     BEGIN(cudaMemPoolImportFromShareableHandle, 0);
-    (void)memPool, (void)shareableHandle, (void)handleType, (void)flags;
-    END(cudaErrorNotSupported);
+    (void)shareableHandle;
+    END(memPool == NULL || flags != 0 || handleType != cudaMemHandleTypePosixFileDescriptor
+            ? cudaErrorInvalidValue
+            : cudaErrorNotSupported);
 }
 
 #if CUDART_EMULATED_API_VERSION >= 13000

@@ -377,7 +377,7 @@ cudaError_t pool_allocate(struct pool *pool, size_t size, struct stream *stream,
                           enum fn fn)
 {
     *ptr = NULL;
-    if (size > (size_t)1 << 46) {
+    if (size > (size_t)1 << 46 || (config.pool_largest != 0 && size > config.pool_largest)) {
         return cudaErrorMemoryAllocation;
     }
     const size_t rounded = round_up(size, config.alignment);

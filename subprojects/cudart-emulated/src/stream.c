@@ -182,7 +182,7 @@ cudaError_t stream_synchronize(cudaStream_t handle)
     stream->waiters++; /* another thread may destroy it meanwhile */
     engine_wait_stream(stream);
     stream->waiters--;
-    if (config.checker) {
+    if (CHECKER_ON) {
         checker_join_host_stream(stream);
     }
     pool_stream_synchronized(stream);
@@ -203,7 +203,7 @@ cudaError_t stream_query(cudaStream_t handle)
     if (!engine_query_stream(stream)) {
         return cudaErrorNotReady;
     }
-    if (config.checker) {
+    if (CHECKER_ON) {
         checker_join_host_stream(stream);
     }
     return device_sticky();
@@ -230,7 +230,7 @@ cudaError_t cudaDeviceSynchronize(void)
         END(err);
     }
     engine_wait_device(device);
-    if (config.checker) {
+    if (CHECKER_ON) {
         checker_join_host_device(device);
     }
     pool_device_synchronized(device);
@@ -304,6 +304,18 @@ cudaError_t cudaStreamGetDevice(cudaStream_t hStream, int *device)
 }
 #endif
 
+/* A device's queue has an end: who goes on waits until there is room. */
+static void throttle(struct stream *stream, const struct work *work)
+{
+    bool counted =
+        work->kind == WORK_MEMSET || work->kind == WORK_COPY || work->kind == WORK_KERNEL;
+    stream->waiters++;
+    while (counted && config.queue_depth != 0 && stream->pending >= config.queue_depth) {
+        engine_wait_op(stream->head);
+    }
+    stream->waiters--;
+}
+
 /* What queues work asks first whether it may, then either captures it or queues it. */
 cudaError_t stream_submit(struct stream *stream, const struct work *work, enum fn fn)
 {
@@ -313,6 +325,9 @@ cudaError_t stream_submit(struct stream *stream, const struct work *work, enum f
     cudaError_t err = capture_guard_legacy(stream);
     if (err != cudaSuccess) {
         return err;
+    }
+    if (config.queue_depth != 0) {
+        throttle(stream, work);
     }
     engine_enqueue(stream, work, fn);
     return cudaSuccess;

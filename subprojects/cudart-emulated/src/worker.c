@@ -16,7 +16,7 @@ static void run_host_function(struct op *op)
 {
     cudaHostFn_t fn = op->work.fn;
     void *user_data = op->work.user_data;
-    if (config.checker) {
+    if (CHECKER_ON) {
         checker_host_function_begin(op);
     }
     engine_unlock();
@@ -24,7 +24,7 @@ static void run_host_function(struct op *op)
     fn(user_data);
     thread_state()->in_host_function = false;
     engine_lock();
-    if (config.checker) {
+    if (CHECKER_ON) {
         checker_host_function_end(op);
     }
     engine.running--;

@@ -14,10 +14,15 @@ compile "$folder"
 reports=$ci_root/valgrind-reports
 rm -rf "$reports"
 mkdir -p "$reports"
-wrapper="valgrind --quiet --trace-children=yes --trace-children-skip=/usr/bin/*,/bin/*,*/python3*"
+wrapper="valgrind --trace-children=yes --trace-children-skip=/usr/bin/*,/bin/*,*/python3*"
 wrapper+=" --leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite"
 wrapper+=" --log-file=$reports/%p.log"
 status=0
 run_tests "$folder" --wrap "$wrapper" --timeout-multiplier 10 --suite crmm --no-suite headers || status=1
-fail_on_files "$reports" 'valgrind' 'definitely lost|Invalid|ninitialised|Mismatched free|overlap|impossible'
+# The shell that runs a script is under valgrind too; each report names its program.
+ours=$(grep -rl "^==[0-9]*== Command: $folder/" "$reports" | wc -l)
+grep -rL "^==[0-9]*== Command: $folder/" "$reports" | xargs -r rm
+echo "$ours processes were checked"
+[ "$ours" -gt 0 ]
+fail_on_files "$reports" 'valgrind' 'are definitely lost|Invalid|ninitialised|Mismatched free|overlap|.impossible. happened'
 exit "$status"

@@ -159,6 +159,14 @@ crmm_status crmm_priv_cuda_memory(size_t *free_bytes, size_t *total_bytes)
     return crmm_priv_floor_check("cudaMemGetInfo", error);
 }
 
+bool crmm_priv_cuda_reaches_pageable(int device)
+{
+    int value = 0;
+    cudaError_t error;
+    CALL(error, cudaDeviceGetAttribute(&value, cudaDevAttrPageableMemoryAccess, device));
+    return error == cudaSuccess && value == 1;
+}
+
 int crmm_priv_cuda_try_enter_device(int device, int *previous)
 {
     int current = -1;
@@ -298,7 +306,7 @@ crmm_status crmm_priv_cuda_prefetch(const void *ptr, size_t bytes, int device, c
 crmm_status crmm_priv_cuda_prefer_location(const void *ptr, size_t bytes, int device)
 {
     cudaError_t error;
-    CALL(error, prefer_location(ptr, bytes, device));
+    CALL_BESIDE_CAPTURES(error, prefer_location(ptr, bytes, device));
     return crmm_priv_floor_check("cudaMemAdvise", error);
 }
 

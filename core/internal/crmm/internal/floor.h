@@ -48,6 +48,10 @@ crmm_status crmm_priv_cuda_set_device(int device);
 /* Free and total bytes of the current device. */
 crmm_status crmm_priv_cuda_memory(size_t *free_bytes, size_t *total_bytes);
 
+/* Whether a device can reach pageable host memory; no error: a question that is not understood is
+ * answered no. */
+bool crmm_priv_cuda_reaches_pageable(int device);
+
 /*
  * Make a device current for a while. `previous` is what crmm_priv_cuda_leave_device() restores;
  * a negative `device`, or the one that is current already, changes nothing.

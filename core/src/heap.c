@@ -10,7 +10,8 @@
 #include <crmm/internal/fail.h>
 #include <crmm/internal/held.h>
 
-crmm_status crmm_priv_heap_allocate(const char *who, size_t bytes, size_t alignment, void **ptr)
+crmm_status crmm_priv_heap_allocate(const crmm_priv_leaf *leaf, size_t bytes, size_t alignment,
+                                    void **ptr)
 {
     void *memory = NULL;
     int code = 0;
@@ -25,16 +26,17 @@ crmm_status crmm_priv_heap_allocate(const char *who, size_t bytes, size_t alignm
     }
     if (code != 0) {
         return FAIL_BYTES(CRMM_ERROR_OUT_OF_MEMORY, code, bytes,
-                          "%s: %zu bytes with alignment %zu from the heap failed: %s", who, bytes,
-                          alignment, strerror(code));
+                          "%s: %zu bytes with alignment %zu from the heap failed: %s",
+                          crmm_resource_name(&leaf->base), bytes, alignment, strerror(code));
     }
     crmm_priv_held_add(bytes);
     *ptr = memory;
     return CRMM_SUCCESS;
 }
 
-int crmm_priv_heap_free(void *ptr, size_t bytes)
+int crmm_priv_heap_free(const crmm_priv_leaf *leaf, void *ptr, size_t bytes)
 {
+    (void)leaf;
     crmm_priv_held_subtract(bytes);
     free(ptr);
     return 0;

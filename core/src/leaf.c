@@ -14,7 +14,7 @@ static crmm_status enter_in_ledger(crmm_priv_leaf *leaf, size_t bytes, size_t al
         crmm_priv_ledger_add(&leaf->state->ledger, ptr, bytes, alignment)) {
         return CRMM_SUCCESS;
     }
-    (void)leaf->calls->deallocate(ptr, bytes);
+    (void)leaf->calls->deallocate(leaf, ptr, bytes);
     return FAIL_BYTES(CRMM_ERROR_OUT_OF_MEMORY, 0, bytes,
                       "%s: no host memory to keep the books of %zu bytes",
                       crmm_resource_name(&leaf->base), bytes);
@@ -38,7 +38,7 @@ crmm_status crmm_priv_leaf_allocate_sync(crmm_resource *resource, size_t bytes, 
     if (status != CRMM_SUCCESS) {
         return status;
     }
-    status = leaf->calls->allocate(who, bytes, alignment, &memory);
+    status = leaf->calls->allocate(leaf, bytes, alignment, &memory);
     crmm_priv_cuda_leave_device(previous);
     if (status != CRMM_SUCCESS) {
         return status;
@@ -98,7 +98,7 @@ void crmm_priv_leaf_deallocate_sync(crmm_resource *resource, void *ptr, size_t b
     }
     crmm_priv_books_subtract(&leaf->state->books, bytes);
 
-    int code = leaf->calls->deallocate(ptr, bytes);
+    int code = leaf->calls->deallocate(leaf, ptr, bytes);
     if (code != 0) {
         crmm_priv_books_add(&leaf->state->books, bytes);
         if (validate) {

@@ -6,7 +6,8 @@
 #include <crmm/internal/heap.h>
 #include <crmm/internal/leaf.h>
 
-static crmm_status system_allocate(const char *who, size_t bytes, size_t alignment, void **ptr)
+static crmm_status system_allocate(const crmm_priv_leaf *leaf, size_t bytes, size_t alignment,
+                                   void **ptr)
 {
     int device = 0;
 
@@ -16,10 +17,10 @@ static crmm_status system_allocate(const char *who, size_t bytes, size_t alignme
     }
     if (!crmm_priv_cuda_reaches_pageable(device)) {
         return FAIL_BYTES(CRMM_ERROR_UNSUPPORTED, 0, bytes,
-                          "%s: device %d cannot reach pageable memory, so not %zu bytes of it", who,
-                          device, bytes);
+                          "%s: device %d cannot reach pageable memory, so not %zu bytes of it",
+                          crmm_resource_name(&leaf->base), device, bytes);
     }
-    return crmm_priv_heap_allocate(who, bytes, alignment, ptr);
+    return crmm_priv_heap_allocate(leaf, bytes, alignment, ptr);
 }
 
 static const crmm_priv_leaf_calls system_calls = {

@@ -5,15 +5,22 @@
 #include <crmm/internal/floor.h>
 #include <crmm/internal/leaf.h>
 
-static crmm_status pinned_allocate(const char *who, size_t bytes, size_t alignment, void **ptr)
+static crmm_status pinned_allocate(const crmm_priv_leaf *leaf, size_t bytes, size_t alignment,
+                                   void **ptr)
 {
     (void)alignment; /* cudaHostAlloc gives CRMM_DEVICE_ALIGNMENT at least */
-    return crmm_priv_cuda_host_alloc(who, bytes, ptr);
+    return crmm_priv_cuda_host_alloc(crmm_resource_name(&leaf->base), bytes, ptr);
+}
+
+static int pinned_free(const crmm_priv_leaf *leaf, void *ptr, size_t bytes)
+{
+    (void)leaf;
+    return crmm_priv_cuda_host_free(ptr, bytes);
 }
 
 static const crmm_priv_leaf_calls pinned_calls = {
     .allocate = pinned_allocate,
-    .deallocate = crmm_priv_cuda_host_free,
+    .deallocate = pinned_free,
     .largest_alignment = CRMM_DEVICE_ALIGNMENT,
     .free_name = "cudaFreeHost",
     .wait_first = true,

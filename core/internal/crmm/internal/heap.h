@@ -2,12 +2,11 @@
 #ifndef CRMM_INTERNAL_HEAP_H
 #define CRMM_INTERNAL_HEAP_H
 
-#include <stddef.h>
+#include <crmm/internal/leaf.h>
 
-#include <crmm/core/status.h>
-
-/* The C heap as the calls of a leaf (crmm/internal/leaf.h): any power-of-two alignment. */
-crmm_status crmm_priv_heap_allocate(const char *who, size_t bytes, size_t alignment, void **ptr);
-int crmm_priv_heap_free(void *ptr, size_t bytes);
+/* The C heap as the calls of a leaf: any power-of-two alignment. */
+crmm_status crmm_priv_heap_allocate(const crmm_priv_leaf *leaf, size_t bytes, size_t alignment,
+                                    void **ptr);
+int crmm_priv_heap_free(const crmm_priv_leaf *leaf, void *ptr, size_t bytes);
 
 #endif

@@ -125,7 +125,7 @@ static void accesses(const struct op *op)
                                 .epoch = op->epoch,
                                 .stream = op->stream_id,
                                 .seq = op->seq,
-                                .what = op->fn == FN_COUNT ? "a kernel" : function_name(op->fn)};
+                                .what = function_name(op->fn)};
     const struct work *work = &op->work;
     switch (work->kind) {
     case WORK_COPY:

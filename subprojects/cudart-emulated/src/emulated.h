@@ -6,6 +6,8 @@
 #ifndef EMULATED_H
 #define EMULATED_H
 
+#include "names.h"
+
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <pthread.h>

@@ -11,6 +11,7 @@
 #include <time.h>
 
 #define OPS_PER_SLAB 64
+#define HOST_FUNCTION_NS 20000000
 #define UNLIMITED UINT64_MAX
 
 static struct op *op_new(void)
@@ -246,11 +247,38 @@ static void run(struct op *op)
     op_complete(op);
 }
 
+/*
+ * With a seed the order must not depend on how fast a host function is: it gets time to end, unless
+ * it is one that waits for the program.
+ */
+static void let_host_function_end(struct op *op)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += HOST_FUNCTION_NS;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_nsec -= 1000000000;
+        until.tv_sec++;
+    }
+    engine.waiters++;
+    while (op->state != OP_DONE &&
+           pthread_cond_timedwait(&engine.changed, &engine.lock, &until) == 0) {
+    }
+    engine.waiters--;
+}
+
 static void pump(uint64_t limit)
 {
     struct op *op;
     while (limit-- != 0 && (op = pick()) != NULL) {
-        run(op);
+        if (op->work.kind == WORK_HOST && config.seed != 0 && engine.running == 0) {
+            op_retain(op);
+            run(op);
+            let_host_function_end(op);
+            op_release(op);
+        } else {
+            run(op);
+        }
     }
 }
 

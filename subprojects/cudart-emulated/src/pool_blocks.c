@@ -290,10 +290,14 @@ static bool can_reserve(const struct pool *pool, size_t size)
 static struct block *grow(struct pool *pool, size_t size)
 {
     const bool host = pool_on_host(pool) || pool->type != cudaMemAllocationTypePinned;
+    const size_t least = round_up(size, 2 * MIB);
     size = round_up(size, POOL_STEP);
     pool_trim(pool, 0); /* what is idle and too small moves to where it fits */
     if (!can_reserve(pool, size) && pool->device != NULL) {
         pools_give_back(pool->device);
+    }
+    if (!can_reserve(pool, size)) {
+        size = least; /* the last memory of a device goes in smaller steps */
     }
     struct segment *segment = can_reserve(pool, size) ? arena_alloc(host, size, 2 * MIB) : NULL;
     struct chunk *chunk = segment == NULL ? NULL : calloc(1, sizeof *chunk);

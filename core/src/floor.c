@@ -323,8 +323,7 @@ static current_context_call current_context;
 static stream_id_call stream_id;
 static stream_capturing_call stream_capturing;
 
-/* The entry point with the behaviour of driver version 12.0, or NULL. */
-static void *find_entry(const char *name)
+void *crmm_priv_floor_entry(const char *name)
 {
     enum cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
     void *entry = NULL;
@@ -341,9 +340,9 @@ static void *find_entry(const char *name)
 static void find_entries(void)
 {
     /* POSIX lets an object pointer be a function's; C does not say how to write it. */
-    *(void **)&current_context = find_entry("cuCtxGetCurrent");
-    *(void **)&stream_id = find_entry("cuStreamGetId");
-    *(void **)&stream_capturing = find_entry("cuStreamIsCapturing");
+    *(void **)&current_context = crmm_priv_floor_entry("cuCtxGetCurrent");
+    *(void **)&stream_id = crmm_priv_floor_entry("cuStreamGetId");
+    *(void **)&stream_capturing = crmm_priv_floor_entry("cuStreamIsCapturing");
 }
 
 /* Driver codes equal the runtime's where both have the error. */

@@ -14,6 +14,9 @@ cudaError_t crmm_priv_floor_begin(void);
 /* Clear the error of our own call, unless another one was pending before it. */
 cudaError_t crmm_priv_floor_settle(cudaError_t pending, cudaError_t error);
 
+/* A driver entry point with the behaviour of driver version 12.0, or NULL. */
+void *crmm_priv_floor_entry(const char *name);
+
 /* The status of a call that is no allocation, described; cudaSuccess is success. */
 crmm_status crmm_priv_floor_check(const char *call, cudaError_t error);
 

@@ -10,7 +10,7 @@
 #include <crmm/internal/fail.h>
 #include <crmm/internal/held.h>
 
-crmm_status crmm_priv_heap_allocate(const crmm_priv_leaf *leaf, size_t bytes, size_t alignment,
+crmm_status crmm_priv_heap_allocate(crmm_priv_leaf *leaf, size_t bytes, size_t alignment,
                                     void **ptr)
 {
     void *memory = NULL;
@@ -34,7 +34,7 @@ crmm_status crmm_priv_heap_allocate(const crmm_priv_leaf *leaf, size_t bytes, si
     return CRMM_SUCCESS;
 }
 
-int crmm_priv_heap_free(const crmm_priv_leaf *leaf, void *ptr, size_t bytes)
+int crmm_priv_heap_free(crmm_priv_leaf *leaf, void *ptr, size_t bytes)
 {
     (void)leaf;
     crmm_priv_held_subtract(bytes);

@@ -8,6 +8,7 @@
 #include <crmm/internal/report.h>
 
 #include "mem_pool_resource.h"
+#include "peers.h"
 #include "per_device_resource.h"
 
 static const char class_name[] = "cuda_async_memory_resource";
@@ -16,30 +17,6 @@ static const crmm_resource_ops cuda_async_ops = CRMM_PRIV_MEM_POOL_OPS;
 
 /* ---- creation, step by step ---- */
 
-static crmm_status check_options(const crmm_cuda_async_memory_resource_options *options)
-{
-    int devices = 0;
-
-    if (options->peer_device_count == 0) {
-        return CRMM_SUCCESS;
-    }
-    if (options->peer_devices == NULL) {
-        return FAIL(CRMM_ERROR_INVALID_ARGUMENT, 0,
-                    "%s: options->peer_devices is NULL, with peer_device_count %zu", class_name,
-                    options->peer_device_count);
-    }
-    crmm_status status = crmm_priv_cuda_device_count(&devices);
-    for (size_t i = 0; status == CRMM_SUCCESS && i < options->peer_device_count; i++) {
-        int peer = options->peer_devices[i];
-        if (peer < 0 || peer >= devices) {
-            return FAIL(CRMM_ERROR_INVALID_ARGUMENT, 0,
-                        "%s: options->peer_devices[%zu] is %d; there are %d devices", class_name, i,
-                        peer, devices);
-        }
-    }
-    return status;
-}
-
 /* Let the peers in. The owner needs no leave, and CUDA would not take it away. */
 static crmm_status open_to_peers(crmm_mem_pool pool, int device,
                                  const crmm_cuda_async_memory_resource_options *options)
@@ -47,19 +24,8 @@ static crmm_status open_to_peers(crmm_mem_pool pool, int device,
     crmm_status status = CRMM_SUCCESS;
 
     for (size_t i = 0; status == CRMM_SUCCESS && i < options->peer_device_count; i++) {
-        int peer = options->peer_devices[i];
-        bool can = false;
-        if (peer == device) {
-            continue;
-        }
-        status = crmm_priv_cuda_can_access_peer(peer, device, &can);
-        if (status == CRMM_SUCCESS && !can) {
-            return FAIL(CRMM_ERROR_UNSUPPORTED, 0,
-                        "%s: device %d cannot access memory of device %d", class_name, peer,
-                        device);
-        }
-        if (status == CRMM_SUCCESS) {
-            status = crmm_priv_cuda_pool_open_to(pool, peer);
+        if (options->peer_devices[i] != device) {
+            status = crmm_priv_cuda_pool_open_to(pool, options->peer_devices[i]);
         }
     }
     return status;
@@ -153,7 +119,8 @@ crmm_status crmm_cuda_async_memory_resource_create(
     }
     status = crmm_priv_cuda_current_device(&device);
     if (status == CRMM_SUCCESS) {
-        status = check_options(&known);
+        status =
+            crmm_priv_check_peers(class_name, device, known.peer_devices, known.peer_device_count);
     }
     if (status != CRMM_SUCCESS) {
         return status;

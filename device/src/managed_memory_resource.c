@@ -5,14 +5,14 @@
 #include <crmm/internal/floor.h>
 #include <crmm/internal/leaf.h>
 
-static crmm_status managed_allocate(const crmm_priv_leaf *leaf, size_t bytes, size_t alignment,
+static crmm_status managed_allocate(crmm_priv_leaf *leaf, size_t bytes, size_t alignment,
                                     void **ptr)
 {
     (void)alignment; /* cudaMallocManaged gives CRMM_DEVICE_ALIGNMENT at least */
     return crmm_priv_cuda_malloc_managed(crmm_resource_name(&leaf->base), bytes, ptr);
 }
 
-static int managed_free(const crmm_priv_leaf *leaf, void *ptr, size_t bytes)
+static int managed_free(crmm_priv_leaf *leaf, void *ptr, size_t bytes)
 {
     (void)leaf;
     return crmm_priv_cuda_free(ptr, bytes);

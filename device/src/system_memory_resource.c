@@ -6,8 +6,7 @@
 #include <crmm/internal/heap.h>
 #include <crmm/internal/leaf.h>
 
-static crmm_status system_allocate(const crmm_priv_leaf *leaf, size_t bytes, size_t alignment,
-                                   void **ptr)
+static crmm_status system_allocate(crmm_priv_leaf *leaf, size_t bytes, size_t alignment, void **ptr)
 {
     int device = 0;
 

@@ -5,14 +5,13 @@
 #include <crmm/internal/floor.h>
 #include <crmm/internal/leaf.h>
 
-static crmm_status pinned_allocate(const crmm_priv_leaf *leaf, size_t bytes, size_t alignment,
-                                   void **ptr)
+static crmm_status pinned_allocate(crmm_priv_leaf *leaf, size_t bytes, size_t alignment, void **ptr)
 {
     (void)alignment; /* cudaHostAlloc gives CRMM_DEVICE_ALIGNMENT at least */
     return crmm_priv_cuda_host_alloc(crmm_resource_name(&leaf->base), bytes, ptr);
 }
 
-static int pinned_free(const crmm_priv_leaf *leaf, void *ptr, size_t bytes)
+static int pinned_free(crmm_priv_leaf *leaf, void *ptr, size_t bytes)
 {
     (void)leaf;
     return crmm_priv_cuda_host_free(ptr, bytes);

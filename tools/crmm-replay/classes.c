@@ -13,6 +13,7 @@
 #include <crmm/device/cuda_async_memory_resource.h>
 #include <crmm/device/cuda_memory_resource.h>
 #include <crmm/device/managed_memory_resource.h>
+#include <crmm/device/vmm_memory_resource.h>
 #include <crmm/host/malloc_memory_resource.h>
 #include <crmm/host/pinned_host_memory_resource.h>
 
@@ -76,6 +77,15 @@ static crmm_status create_cuda_async_managed(const uint64_t *values, crmm_resour
     (void)values;
     (void)upstream;
     return crmm_cuda_async_managed_memory_resource_create(out);
+}
+
+static crmm_status create_vmm(const uint64_t *values, crmm_resource *upstream, crmm_resource **out)
+{
+    (void)upstream;
+    return crmm_vmm_memory_resource_create(
+        CRMM_OPTIONS(crmm_vmm_memory_resource, .handle_size = values[0],
+                     .export_handle_type = values[1], .require = values[2]),
+        out);
 }
 
 /* ---- adaptors ---- */
@@ -143,6 +153,20 @@ const resource_class classes[] = {
         .summary = "the driver's pool of managed memory (CUDA 13)",
         .upstream = UPSTREAM_NONE,
         .create = create_cuda_async_managed,
+    },
+    {
+        .name = "vmm",
+        .summary = "physical memory mapped into address ranges, in whole pages of the device",
+        .upstream = UPSTREAM_NONE,
+        .parameters =
+            {
+                {"handle_size", PARAMETER_SIZE, false, "bytes behind one handle; default a block"},
+                {"export_handle_type", PARAMETER_SIZE, false,
+                 "how handles can be shared: 1 file descriptor, 8 fabric; default not at all"},
+                {"require", PARAMETER_FLAG, false,
+                 "fail where the device has no virtual memory management"},
+            },
+        .create = create_vmm,
     },
 #if HAVE_ADAPTOR_LIMITING
     {

@@ -15,9 +15,9 @@ typedef struct crmm_priv_leaf crmm_priv_leaf;
 
 typedef struct crmm_priv_leaf_calls {
     /* Allocate; on failure describe it in the name of the resource. */
-    crmm_status (*allocate)(const crmm_priv_leaf *leaf, size_t bytes, size_t alignment, void **ptr);
+    crmm_status (*allocate)(crmm_priv_leaf *leaf, size_t bytes, size_t alignment, void **ptr);
     /* Give back; a CUDA error code, or 0. */
-    int (*deallocate)(const crmm_priv_leaf *leaf, void *ptr, size_t bytes);
+    int (*deallocate)(crmm_priv_leaf *leaf, void *ptr, size_t bytes);
     size_t largest_alignment; /* what `allocate` can give; 0: any */
     const char *free_name;    /* the call behind `deallocate`, for reports */
     bool wait_first;          /* `deallocate` does not wait for work on the memory */

@@ -202,6 +202,7 @@ cudaError_t cudart_emulated_kernel(cudaStream_t stream, const struct cudart_emul
         return cudaErrorInvalidValue;
     }
     begin();
+    engine_mischief();
     cudaError_t err = device_sticky();
     if (err == cudaSuccess) {
         err = stream_find(stream, &found);
@@ -209,7 +210,6 @@ cudaError_t cudart_emulated_kernel(cudaStream_t stream, const struct cudart_emul
     if (err != cudaSuccess) {
         return end(err);
     }
-    engine_mischief();
     struct work work = {.kind = WORK_KERNEL, .kernel = kernel_new(ranges, count)};
     if (work.kernel == NULL) {
         return end(cudaErrorMemoryAllocation);

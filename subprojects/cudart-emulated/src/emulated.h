@@ -50,6 +50,7 @@ struct thread_state {
     uint64_t id;
     bool registered;
     struct stream *per_thread[MAX_DEVICES];
+    unsigned rounds[MAX_DEVICES]; /* of the device when that stream was made */
 };
 
 struct thread_state *thread_state(void);
@@ -207,6 +208,7 @@ struct op {
     unsigned slot;
     uint64_t epoch; /* of the stream, when executed */
     double time;
+    long host_tid; /* of the thread that runs the host function */
     struct work work;
 };
 
@@ -275,6 +277,7 @@ bool op_done(const struct op *op);
 /* Runs what the stream's operations up to seq need, as far as nothing waits for the host. */
 void engine_need(struct stream *stream, uint64_t seq);
 void engine_pump(void);
+void engine_pump_locked(void);
 void engine_wait_op(struct op *op);
 void engine_wait_last(struct stream *stream);
 void engine_wait_stream(struct stream *stream);
@@ -320,6 +323,7 @@ void handle_visit(enum handle_kind kind, void (*visit)(void *, void *), void *us
 
 struct device {
     int id;
+    unsigned round; /* counts resets */
     size_t memory;
     size_t blocks; /* requested bytes of cudaMalloc and managed blocks */
     size_t blocks_peak;

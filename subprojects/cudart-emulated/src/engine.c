@@ -6,12 +6,17 @@
  */
 #include "emulated.h"
 
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #define OPS_PER_SLAB 64
-#define HOST_FUNCTION_NS 20000000
+#define MOMENT_NS 1000000
+#define MOMENTS 2000
+#define MOMENTS_ASLEEP 3
 #define UNLIMITED UINT64_MAX
 
 static struct op *op_new(void)
@@ -247,31 +252,58 @@ static void run(struct op *op)
     op_complete(op);
 }
 
-/*
- * With a seed the order must not depend on how fast a host function is: it gets time to end, unless
- * it is one that waits for the program.
- */
-static void let_host_function_end(struct op *op)
+/* What the kernel says of a thread; true too if it cannot be asked. */
+static bool asleep(long tid)
+{
+    char path[64], text[256];
+    snprintf(path, sizeof path, "/proc/self/task/%ld/stat", tid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t length = fd == -1 ? -1 : read(fd, text, sizeof text - 1);
+    if (fd != -1) {
+        close(fd);
+    }
+    if (length <= 0) {
+        return true;
+    }
+    text[length] = '\0';
+    const char *end = strrchr(text, ')');
+    return end == NULL || end[1] == '\0' || end[2] == 'S';
+}
+
+static void wait_a_moment(void)
 {
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += HOST_FUNCTION_NS;
+    until.tv_nsec += MOMENT_NS;
     if (until.tv_nsec >= 1000000000) {
         until.tv_nsec -= 1000000000;
         until.tv_sec++;
     }
     engine.waiters++;
-    while (op->state != OP_DONE &&
-           pthread_cond_timedwait(&engine.changed, &engine.lock, &until) == 0) {
-    }
+    pthread_cond_timedwait(&engine.changed, &engine.lock, &until);
     engine.waiters--;
 }
+
+/*
+ * The order must not depend on how fast a host function is: it gets time to end, unless it sleeps,
+ * and so may wait for the program.
+ */
+static void let_host_function_end(struct op *op)
+{
+    unsigned slept = 0;
+    for (unsigned i = 0; i < MOMENTS && slept < MOMENTS_ASLEEP && op->state != OP_DONE; i++) {
+        wait_a_moment();
+        slept = op->host_tid != 0 && asleep(op->host_tid) ? slept + 1 : 0;
+    }
+}
+
+static bool keep_lock; /* the caller is in the middle of something */
 
 static void pump(uint64_t limit)
 {
     struct op *op;
     while (limit-- != 0 && (op = pick()) != NULL) {
-        if (op->work.kind == WORK_HOST && config.seed != 0 && engine.running == 0) {
+        if (op->work.kind == WORK_HOST && engine.running == 0 && !keep_lock) {
             op_retain(op);
             run(op);
             let_host_function_end(op);
@@ -294,6 +326,7 @@ static void want_more(void)
     }
 }
 
+/* May give the lock away for a moment, as waiting does. */
 void engine_pump(void)
 {
     if (config.seed != 0 && choice(2) == 0) {
@@ -365,6 +398,13 @@ bool engine_reaches(struct stream *stream, const struct op *earlier)
         }
     }
     return false;
+}
+
+void engine_pump_locked(void)
+{
+    keep_lock = true;
+    engine_pump();
+    keep_lock = false;
 }
 
 /* A device may run at any time, so any call may find that it has. */
@@ -462,9 +502,10 @@ bool engine_query_stream(struct stream *stream)
         if (stream->head == NULL) {
             return true;
         }
-        engine_need(stream, stream->tail->seq);
+        const uint64_t last = stream->tail->seq;
+        engine_need(stream, last);
         engine_query_pump();
-        return stream->head == NULL;
+        return stream->head == NULL || stream->head->seq > last;
     }
     const uint64_t until = engine.seq;
     if (!want(stream->device, stream, until)) {

@@ -378,7 +378,7 @@ cudaError_t cudaMemPoolTrimTo(cudaMemPool_t memPool, size_t minBytesToKeep)
                 engine_need(b->freed->stream, b->freed->seq);
             }
         }
-        engine_pump();
+        engine_pump_locked();
     }
     for (struct block *b = pool->pending; b != NULL; b = b->pending_next) {
         if (op_done(b->freed) && CHECKER_ON) {

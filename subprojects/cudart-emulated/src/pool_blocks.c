@@ -239,7 +239,7 @@ static enum reuse may_reuse(struct pool *pool, struct block *block, struct strea
     if (pool->opportunistic) {
         if (!op_done(block->freed)) { /* a GPU would have run it by now, if it can run */
             engine_need(block->freed->stream, block->freed->seq);
-            engine_pump();
+            engine_pump_locked();
         }
         if (op_done(block->freed)) {
             return REUSE_DONE;

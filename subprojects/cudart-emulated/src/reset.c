@@ -8,8 +8,8 @@
 
 static void drop_streams(struct device *device)
 {
-    struct thread_state *thread = thread_state();
     engine_wait_device(device);
+    device->round++;
     checker_join_host_device(device);
     for (struct stream *s = device->streams, *next; s != NULL; s = next) {
         next = s->next;
@@ -19,9 +19,6 @@ static void drop_streams(struct device *device)
         }
         capture_forget_stream(s);
         s->destroyed = true;
-        if (thread->per_thread[device->id] == s) {
-            thread->per_thread[device->id] = NULL;
-        }
     }
     device->legacy = NULL;
     for (struct stream *s = device->streams, *next; s != NULL; s = next) {

@@ -61,6 +61,10 @@ static struct stream *legacy(struct device *device)
 struct stream *stream_per_thread(struct thread_state *thread, struct device *device)
 {
     struct stream **slot = &thread->per_thread[device->id];
+    if (thread->rounds[device->id] != device->round) { /* a reset took it away */
+        thread->rounds[device->id] = device->round;
+        *slot = NULL;
+    }
     if (*slot == NULL) {
         legacy(device);
         *slot = stream_new(device, 0, 0);
@@ -75,7 +79,7 @@ void stream_thread_exit(struct thread_state *thread)
 {
     for (int d = 0; d < MAX_DEVICES; d++) {
         struct stream *stream = thread->per_thread[d];
-        if (stream != NULL) {
+        if (stream != NULL && thread->rounds[d] == devices[d].round) {
             stream->destroyed = true;
             capture_forget_stream(stream);
             stream_unlink_if_drained(stream);
@@ -200,13 +204,14 @@ cudaError_t stream_query(cudaStream_t handle)
     if (err != cudaSuccess) {
         return err;
     }
-    if (!engine_query_stream(stream)) {
-        return cudaErrorNotReady;
-    }
-    if (CHECKER_ON) {
+    stream->waiters++;
+    err = engine_query_stream(stream) ? cudaSuccess : cudaErrorNotReady;
+    stream->waiters--;
+    if (err == cudaSuccess && CHECKER_ON) {
         checker_join_host_stream(stream);
     }
-    return device_sticky();
+    stream_unlink_if_drained(stream);
+    return err == cudaSuccess ? device_sticky() : err;
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream)

@@ -2,6 +2,8 @@
 /* Checks of ranges at the call, and the work itself when an operation runs. */
 #include "emulated.h"
 
+#include "graph.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -239,6 +241,8 @@ void work_release(struct work *work)
         free(work->kernel);
     }
     work->kernel = NULL;
+    graph_release(work->graph);
+    work->graph = NULL;
 }
 
 static bool overlap(uintptr_t a, size_t a_size, uintptr_t b, size_t b_size)

@@ -182,6 +182,7 @@ struct work {
     cudaHostFn_t fn;
     void *user_data;
     struct kernel *kernel;
+    struct graph *graph; /* kept until its launch is done */
     bool timed;
     bool keep_clock;
 };

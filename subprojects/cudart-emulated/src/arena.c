@@ -207,7 +207,7 @@ static struct segment *carve(struct arena *arena, struct segment *segment, uintp
     struct segment *rest;
     bin_remove(arena, segment);
     if (start != segment->va) {
-        if (!cut(segment, start - segment->va, &rest)) {
+        if (!cut(segment, start - segment->va, &rest) || rest == NULL) {
             bin_add(arena, segment);
             return NULL;
         }
@@ -252,8 +252,11 @@ static bool grow_at(bool host, uintptr_t va, size_t size)
         return false;
     }
     struct segment *segment = segment_new((uintptr_t)base, size);
-    if (base != (void *)va || segment == NULL) {
-        munmap(base, size); /* a kernel that does not know the flag */
+    if (base != (void *)va || segment == NULL) { /* a kernel that does not know the flag */
+        munmap(base, size);
+        if (segment != NULL) {
+            segment_drop(segment);
+        }
         return false;
     }
     bin_add(&arenas[host], segment);

@@ -461,7 +461,7 @@ cudaError_t capture_event_guard(struct CUevent_st *event);
 void checker_execute(struct op *op);
 void checker_host_access(uintptr_t va, size_t size, bool write, const char *what);
 void checker_forget(uintptr_t va, size_t size);
-void checker_forget_key(uint64_t key, size_t size);
+void checker_forget_key(uint64_t start, size_t size);
 void checker_reset(void);
 void checker_join_host_op(struct op *op);
 void checker_join_host_stream(struct stream *stream);

@@ -207,11 +207,11 @@ static cudaError_t accessed_by(const struct advice *advice, int *list, size_t co
     return cudaSuccess;
 }
 
-static cudaError_t get_attribute(void *data, size_t data_size, enum cudaMemRangeAttribute attribute,
+static cudaError_t get_attribute(void *data, size_t bytes, enum cudaMemRangeAttribute attribute,
                                  uintptr_t va, size_t size)
 {
     struct range *range;
-    if (data == NULL || data_size == 0 || data_size % sizeof(int) != 0) {
+    if (data == NULL || bytes == 0 || bytes % sizeof(int) != 0) {
         return cudaErrorInvalidValue;
     }
     cudaError_t err = find(va, size, &range);
@@ -220,7 +220,7 @@ static cudaError_t get_attribute(void *data, size_t data_size, enum cudaMemRange
     }
     const struct advice *advice = range == NULL ? NULL : range->advice;
     if (attribute == cudaMemRangeAttributeAccessedBy) {
-        return accessed_by(advice, data, data_size / sizeof(int));
+        return accessed_by(advice, data, bytes / sizeof(int));
     }
     int value;
     switch (attribute) {
@@ -244,7 +244,7 @@ static cudaError_t get_attribute(void *data, size_t data_size, enum cudaMemRange
     default:
         return cudaErrorInvalidValue;
     }
-    if (data_size != sizeof value) {
+    if (bytes != sizeof value) {
         return cudaErrorInvalidValue;
     }
     memcpy(data, &value, sizeof value);

@@ -295,6 +295,27 @@ static struct segment *join(struct arena *arena, struct segment *left, struct se
     return left;
 }
 
+/* Takes the addresses behind a segment too, if they are free. */
+bool arena_extend(bool host, struct segment *segment, size_t size)
+{
+    struct arena *arena = &arenas[host];
+    struct segment *next = segment->right;
+    struct segment *rest;
+    if (next == NULL || !next->free || next->size < size) {
+        return false;
+    }
+    bin_remove(arena, next);
+    if (!cut(next, size, &rest)) {
+        bin_add(arena, next);
+        return false;
+    }
+    if (rest != NULL) {
+        bin_add(arena, rest);
+    }
+    join(arena, segment, next);
+    return true;
+}
+
 void arena_free(bool host, struct segment *segment)
 {
     struct arena *arena = &arenas[host];

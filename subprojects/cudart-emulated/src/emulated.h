@@ -413,10 +413,12 @@ struct range *range_next(uintptr_t va);
 unsigned char *range_bytes(struct range *range, uintptr_t va, size_t *length);
 unsigned char *physical_bytes(struct physical *physical);
 struct physical *physical_new(size_t size, struct device *device);
+void physical_grow(struct physical *physical, size_t size);
 void physical_release(struct physical *physical);
 
 struct segment *arena_alloc(bool host, size_t size, size_t alignment);
 struct segment *arena_alloc_at(bool host, uintptr_t va, size_t size);
+bool arena_extend(bool host, struct segment *segment, size_t size);
 void arena_free(bool host, struct segment *segment);
 /* Whether the address is in a region, allocated or not. */
 bool arena_owns(uintptr_t va);

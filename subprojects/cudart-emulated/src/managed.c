@@ -208,13 +208,13 @@ static cudaError_t accessed_by(const struct advice *advice, int *list, size_t co
 }
 
 static cudaError_t get_attribute(void *data, size_t bytes, enum cudaMemRangeAttribute attribute,
-                                 uintptr_t va, size_t size)
+                                 uintptr_t va, size_t count)
 {
     struct range *range;
     if (data == NULL || bytes == 0 || bytes % sizeof(int) != 0) {
         return cudaErrorInvalidValue;
     }
-    cudaError_t err = find(va, size, &range);
+    cudaError_t err = find(va, count, &range);
     if (err != cudaSuccess) {
         return err;
     }

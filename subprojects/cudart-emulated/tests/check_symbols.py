@@ -25,7 +25,8 @@ if sys.argv[1] == '--write':
     with open(root + '/src/names.h', 'w', encoding='utf-8') as out:
         out.write('/* SPDX-License-Identifier: Apache-2.0 */\n'
                   '/*\n * The archive is linked into programs that have names of their own: ours get '
-                  'a prefix there.\n * Written by tests/check_symbols.py --write.\n */\n')
+                  'a prefix there.\n * Written by tests/check_symbols.py --write.\n */\n'
+                  '/* clang-format off */\n')
         out.writelines('#pragma redefine_extname %s %s%s\n' % (n, prefix, n) for n in found)
     sys.exit(0)
 

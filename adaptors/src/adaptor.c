@@ -29,6 +29,23 @@ crmm_resource *crmm_priv_adaptor_upstream(const crmm_resource *resource)
     return ((const crmm_priv_adaptor *)resource)->upstream;
 }
 
+void crmm_priv_adaptor_deallocate_sync(crmm_resource *resource, void *ptr, size_t bytes,
+                                       size_t alignment)
+{
+    crmm_deallocate_sync(crmm_priv_adaptor_upstream(resource), ptr, bytes, alignment);
+}
+
+void crmm_priv_adaptor_deallocate(crmm_resource *resource, crmm_stream stream, void *ptr,
+                                  size_t bytes, size_t alignment)
+{
+    crmm_deallocate(crmm_priv_adaptor_upstream(resource), stream, ptr, bytes, alignment);
+}
+
+void crmm_priv_adaptor_deallocate_ptr(crmm_resource *resource, crmm_stream stream, void *ptr)
+{
+    crmm_deallocate_ptr(crmm_priv_adaptor_upstream(resource), stream, ptr);
+}
+
 void crmm_priv_adaptor_destroy(crmm_resource *resource)
 {
     crmm_resource_release(&((crmm_priv_adaptor *)resource)->upstream);

@@ -26,6 +26,13 @@ void *crmm_priv_adaptor_create(const char *name, const crmm_resource_ops *ops, s
 /* The operation. */
 crmm_resource *crmm_priv_adaptor_upstream(const crmm_resource *resource);
 
+/* The operations of an adaptor that takes no part in giving memory back. */
+void crmm_priv_adaptor_deallocate_sync(crmm_resource *resource, void *ptr, size_t bytes,
+                                       size_t alignment);
+void crmm_priv_adaptor_deallocate(crmm_resource *resource, crmm_stream stream, void *ptr,
+                                  size_t bytes, size_t alignment);
+void crmm_priv_adaptor_deallocate_ptr(crmm_resource *resource, crmm_stream stream, void *ptr);
+
 /* What `destroy` does last: release the upstream, and give the storage back. */
 void crmm_priv_adaptor_destroy(crmm_resource *resource);
 

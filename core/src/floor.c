@@ -233,6 +233,37 @@ crmm_status crmm_priv_cuda_ready(const char *who)
                       crmm_priv_cuda_error_name((int)error), crmm_priv_cuda_error_text((int)error));
 }
 
+static enum cudaDeviceAttr attribute_of(crmm_priv_cuda_capability capability)
+{
+    switch (capability) {
+    case CRMM_PRIV_CUDA_CONCURRENT_MANAGED_ACCESS:
+        return cudaDevAttrConcurrentManagedAccess;
+    }
+    return (enum cudaDeviceAttr)0;
+}
+
+crmm_status crmm_priv_cuda_device_can(const char *who, int device,
+                                      crmm_priv_cuda_capability capability, bool *can)
+{
+    int value = 0;
+    cudaError_t error;
+
+    CALL(error, cudaDeviceGetAttribute(&value, attribute_of(capability), device));
+    if (error == cudaErrorInvalidDevice) {
+        return FAIL(CRMM_ERROR_INVALID_ARGUMENT, (int)error, "%s: there is no device %d", who,
+                    device);
+    }
+    if (error == cudaErrorInvalidValue || error == cudaErrorNotSupported) {
+        *can = false; /* an attribute that is newer than the driver */
+        return CRMM_SUCCESS;
+    }
+    crmm_status status = crmm_priv_floor_check("cudaDeviceGetAttribute", error);
+    if (status == CRMM_SUCCESS) {
+        *can = value != 0;
+    }
+    return status;
+}
+
 /* ---- memory ---- */
 
 crmm_status crmm_priv_cuda_malloc(const char *who, size_t bytes, void **ptr)
@@ -332,6 +363,16 @@ crmm_status crmm_priv_cuda_prefetch(const void *ptr, size_t bytes, int device, c
     cudaError_t error;
     CALL(error, prefetch(ptr, bytes, device, stream));
     return crmm_priv_floor_check("cudaMemPrefetchAsync", error);
+}
+
+crmm_status crmm_priv_cuda_prefetch_if_managed(const void *ptr, size_t bytes, int device,
+                                               crmm_stream stream, bool *queued)
+{
+    cudaError_t error;
+    CALL(error, prefetch(ptr, bytes, device, stream));
+    *queued = error == cudaSuccess;
+    return error == cudaErrorInvalidValue ? CRMM_SUCCESS
+                                          : crmm_priv_floor_check("cudaMemPrefetchAsync", error);
 }
 
 crmm_status crmm_priv_cuda_prefer_location(const void *ptr, size_t bytes, int device)

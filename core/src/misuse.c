@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include <crmm/core/error.h>
+#include <crmm/internal/fail.h>
 #include <crmm/internal/lock.h>
 #include <crmm/internal/report.h>
 
@@ -54,7 +55,7 @@ static void deliver(const crmm_misuse *misuse)
     delivering = true;
     current(misuse, data);
     delivering = false;
-    *(crmm_error *)crmm_last_error() = record;
+    crmm_priv_restore_error(&record);
 }
 
 void crmm_report_misuse(const crmm_misuse *misuse)

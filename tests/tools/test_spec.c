@@ -56,6 +56,59 @@ Test(spec, what_is_no_part_is_refused)
     expect_refused("cuda+malloc", "cuda takes no upstream, so malloc cannot be to its right");
 }
 
+/* What a SPEC builds, as it describes itself. */
+static const struct {
+    bool built;
+    const char *text;
+    const char *description;
+} adaptors[] = {
+    {HAVE_ADAPTOR_ALIGNED, "aligned:alignment=4KiB,alignment_threshold=64KiB+malloc",
+     "aligned_resource_adaptor (alignment 4096, threshold 65536) over malloc_memory_resource"},
+    {HAVE_ADAPTOR_FAILURE_CALLBACK, "failure_callback:attempts=3+malloc",
+     "failure_callback_resource_adaptor over malloc_memory_resource"},
+    {HAVE_ADAPTOR_FAULT_INJECTION,
+     "fault_injection:fail_call=1,fail_call_count=2,fail_every=3,fail_above=4KiB,fail_per_million="
+     "5,"
+     "seed=6,status=4+malloc",
+     "fault_injection_resource_adaptor (calls 0, failures 0) over malloc_memory_resource"},
+    {HAVE_ADAPTOR_PREFETCH, "prefetch+managed",
+     "prefetch_resource_adaptor (refused 0) over managed_memory_resource"},
+    {HAVE_ADAPTOR_THREAD_SAFE, "thread_safe",
+     "thread_safe_resource_adaptor over cuda_memory_resource"},
+};
+
+Test(spec, adaptors_are_what_their_parts_say)
+{
+    char text[200];
+
+    for (size_t i = 0; i < sizeof(adaptors) / sizeof(adaptors[0]); i++) {
+        if (adaptors[i].built) {
+            crmm_resource *created = create(adaptors[i].text);
+            (void)crmm_resource_describe(created, text, sizeof(text));
+            cr_expect(strcmp(text, adaptors[i].description) == 0, "%s", text);
+            crmm_resource_release(&created);
+        }
+    }
+}
+
+#if HAVE_ADAPTOR_FAILURE_CALLBACK && HAVE_ADAPTOR_FAULT_INJECTION
+/* The third attempt is the last, and the first that is not made to fail. */
+Test(spec, failed_allocations_are_tried_again)
+{
+    crmm_resource *enough =
+        create("failure_callback:attempts=3+fault_injection:fail_call=1,fail_call_count=2+malloc");
+    crmm_resource *few =
+        create("failure_callback:attempts=2+fault_injection:fail_call=1,fail_call_count=2+malloc");
+    void *ptr = NULL;
+
+    cr_assert(crmm_allocate_sync(enough, 10, 16, &ptr) == CRMM_SUCCESS);
+    crmm_deallocate_sync(enough, ptr, 10, 16);
+    cr_assert(crmm_allocate_sync(few, 10, 16, &ptr) == CRMM_ERROR_OUT_OF_MEMORY);
+    crmm_resource_release(&enough);
+    crmm_resource_release(&few);
+}
+#endif
+
 #if HAVE_ADAPTOR_LIMITING
 #include <crmm/adaptors/limiting_resource_adaptor.h>
 

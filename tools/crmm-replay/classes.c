@@ -19,8 +19,23 @@
 
 #include "classes_config.h"
 
+#if HAVE_ADAPTOR_ALIGNED
+#include <crmm/adaptors/aligned_resource_adaptor.h>
+#endif
+#if HAVE_ADAPTOR_FAILURE_CALLBACK
+#include <crmm/adaptors/failure_callback_resource_adaptor.h>
+#endif
+#if HAVE_ADAPTOR_FAULT_INJECTION
+#include <crmm/adaptors/fault_injection_resource_adaptor.h>
+#endif
 #if HAVE_ADAPTOR_LIMITING
 #include <crmm/adaptors/limiting_resource_adaptor.h>
+#endif
+#if HAVE_ADAPTOR_PREFETCH
+#include <crmm/adaptors/prefetch_resource_adaptor.h>
+#endif
+#if HAVE_ADAPTOR_THREAD_SAFE
+#include <crmm/adaptors/thread_safe_resource_adaptor.h>
 #endif
 
 /* ---- leaves ---- */
@@ -90,6 +105,46 @@ static crmm_status create_vmm(const uint64_t *values, crmm_resource *upstream, c
 
 /* ---- adaptors ---- */
 
+#if HAVE_ADAPTOR_ALIGNED
+static crmm_status create_aligned(const uint64_t *values, crmm_resource *upstream,
+                                  crmm_resource **out)
+{
+    return crmm_aligned_resource_adaptor_create(upstream,
+                                                CRMM_OPTIONS(crmm_aligned_resource_adaptor,
+                                                             .alignment = values[0],
+                                                             .alignment_threshold = values[1]),
+                                                out);
+}
+#endif
+
+#if HAVE_ADAPTOR_FAILURE_CALLBACK
+/* The user data is the number of attempts itself. */
+static bool has_attempts_left(const crmm_failure *failure, void *user_data)
+{
+    return (uintptr_t)failure->attempt < (uintptr_t)user_data;
+}
+
+static crmm_status create_failure_callback(const uint64_t *values, crmm_resource *upstream,
+                                           crmm_resource **out)
+{
+    return crmm_failure_callback_resource_adaptor_create(upstream, has_attempts_left,
+                                                         (void *)(uintptr_t)values[0], NULL, out);
+}
+#endif
+
+#if HAVE_ADAPTOR_FAULT_INJECTION
+static crmm_status create_fault_injection(const uint64_t *values, crmm_resource *upstream,
+                                          crmm_resource **out)
+{
+    return crmm_fault_injection_resource_adaptor_create(
+        upstream,
+        CRMM_OPTIONS(crmm_fault_injection_resource_adaptor, .fail_call = values[0],
+                     .fail_call_count = values[1], .fail_every = values[2], .fail_above = values[3],
+                     .fail_per_million = values[4], .seed = values[5], .status = values[6]),
+        out);
+}
+#endif
+
 #if HAVE_ADAPTOR_LIMITING
 static crmm_status create_limiting(const uint64_t *values, crmm_resource *upstream,
                                    crmm_resource **out)
@@ -97,6 +152,24 @@ static crmm_status create_limiting(const uint64_t *values, crmm_resource *upstre
     return crmm_limiting_resource_adaptor_create(
         upstream, values[0], CRMM_OPTIONS(crmm_limiting_resource_adaptor, .alignment = values[1]),
         out);
+}
+#endif
+
+#if HAVE_ADAPTOR_PREFETCH
+static crmm_status create_prefetch(const uint64_t *values, crmm_resource *upstream,
+                                   crmm_resource **out)
+{
+    (void)values;
+    return crmm_prefetch_resource_adaptor_create(upstream, out);
+}
+#endif
+
+#if HAVE_ADAPTOR_THREAD_SAFE
+static crmm_status create_thread_safe(const uint64_t *values, crmm_resource *upstream,
+                                      crmm_resource **out)
+{
+    (void)values;
+    return crmm_thread_safe_resource_adaptor_create(upstream, out);
 }
 #endif
 
@@ -142,7 +215,7 @@ const resource_class classes[] = {
                 {"initial_pool_size", PARAMETER_SIZE, false, "bytes to have ready; default none"},
                 {"release_threshold", PARAMETER_SIZE, false,
                  "bytes to keep when memory could go back; default all"},
-                {"export_handle_type", PARAMETER_SIZE, false,
+                {"export_handle_type", PARAMETER_COUNT, false,
                  "how memory can be shared: 1 file descriptor, 8 fabric; default not at all"},
                 {"require", PARAMETER_FLAG, false, "fail where the device has no memory pools"},
             },
@@ -152,6 +225,7 @@ const resource_class classes[] = {
         .name = "cuda_async_managed",
         .summary = "the driver's pool of managed memory (CUDA 13)",
         .upstream = UPSTREAM_NONE,
+        .compared = true,
         .create = create_cuda_async_managed,
     },
     {
@@ -161,13 +235,57 @@ const resource_class classes[] = {
         .parameters =
             {
                 {"handle_size", PARAMETER_SIZE, false, "bytes behind one handle; default a block"},
-                {"export_handle_type", PARAMETER_SIZE, false,
+                {"export_handle_type", PARAMETER_COUNT, false,
                  "how handles can be shared: 1 file descriptor, 8 fabric; default not at all"},
                 {"require", PARAMETER_FLAG, false,
                  "fail where the device has no virtual memory management"},
             },
         .create = create_vmm,
     },
+#if HAVE_ADAPTOR_ALIGNED
+    {
+        .name = "aligned",
+        .summary = "gives any alignment, by padding",
+        .upstream = UPSTREAM_CUDA,
+        .parameters =
+            {
+                {"alignment", PARAMETER_SIZE, false, "of every block; default 256"},
+                {"alignment_threshold", PARAMETER_SIZE, false,
+                 "smaller blocks get what they ask for; default 0"},
+            },
+        .create = create_aligned,
+    },
+#endif
+#if HAVE_ADAPTOR_FAILURE_CALLBACK
+    {
+        .name = "failure_callback",
+        .summary = "tries again when an allocation fails",
+        .upstream = UPSTREAM_CUDA,
+        .parameters =
+            {
+                {"attempts", PARAMETER_COUNT, false, "failures before it gives up; default 1"},
+            },
+        .create = create_failure_callback,
+    },
+#endif
+#if HAVE_ADAPTOR_FAULT_INJECTION
+    {
+        .name = "fault_injection",
+        .summary = "lets chosen allocations fail",
+        .upstream = UPSTREAM_CUDA,
+        .parameters =
+            {
+                {"fail_call", PARAMETER_COUNT, false, "this call fails, from 1"},
+                {"fail_call_count", PARAMETER_COUNT, false, "so many from that one on; default 1"},
+                {"fail_every", PARAMETER_COUNT, false, "each multiple of this fails"},
+                {"fail_above", PARAMETER_SIZE, false, "more bytes than this fail"},
+                {"fail_per_million", PARAMETER_COUNT, false, "so many of a million fail"},
+                {"seed", PARAMETER_COUNT, false, "chooses which; default 0"},
+                {"status", PARAMETER_COUNT, false, "a crmm_status; default 5, out of memory"},
+            },
+        .create = create_fault_injection,
+    },
+#endif
 #if HAVE_ADAPTOR_LIMITING
     {
         .name = "limiting",
@@ -180,6 +298,22 @@ const resource_class classes[] = {
                  "multiple that requests are counted as; default 256"},
             },
         .create = create_limiting,
+    },
+#endif
+#if HAVE_ADAPTOR_PREFETCH
+    {
+        .name = "prefetch",
+        .summary = "prefetches managed memory to the device",
+        .upstream = UPSTREAM_CUDA,
+        .create = create_prefetch,
+    },
+#endif
+#if HAVE_ADAPTOR_THREAD_SAFE
+    {
+        .name = "thread_safe",
+        .summary = "lets one thread at a time into its upstream",
+        .upstream = UPSTREAM_CUDA,
+        .create = create_thread_safe,
     },
 #endif
 };

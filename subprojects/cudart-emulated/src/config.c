@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define DEFAULT_MEMORY (16 * GIB)
+
 struct config config;
 static uint64_t random_state;
 
@@ -74,14 +76,27 @@ static size_t checked_alignment(uint64_t value)
     return value == 256 ? 256 : 512;
 }
 
+/* One size for all devices, or one for each, separated by commas; the last goes on. */
+static void load_memory(const char *text)
+{
+    size_t memory = DEFAULT_MEMORY;
+    for (int d = 0; d < MAX_DEVICES; d++) {
+        if (text != NULL && *text != '\0') {
+            char one[64] = "";
+            size_t length = strcspn(text, ",");
+            memcpy(one, text, length < sizeof one - 1 ? length : sizeof one - 1);
+            memory = config_parse_size(one, DEFAULT_MEMORY);
+            text += length + (text[length] != '\0');
+        }
+        config.memory[d] = memory;
+    }
+}
+
 void config_defaults(void)
 {
     uint64_t count = number("CUDART_EMULATED_DEVICES", 1);
     config.devices = count > MAX_DEVICES ? MAX_DEVICES : (int)count;
-    size_t memory = config_parse_size(getenv("CUDART_EMULATED_MEMORY"), 16 * GIB);
-    for (int d = 0; d < MAX_DEVICES; d++) {
-        config.memory[d] = memory;
-    }
+    load_memory(getenv("CUDART_EMULATED_MEMORY"));
     config_set_seed(number("CUDART_EMULATED_SEED", 0));
     config.alignment = checked_alignment(number("CUDART_EMULATED_ALIGNMENT", 512));
     config.driver_version = (int)number("CUDART_EMULATED_DRIVER_VERSION", 13000);
@@ -104,4 +119,5 @@ void config_load(void)
     config.report = getenv("CUDART_EMULATED_REPORT");
     config_defaults();
     fault_load(getenv("CUDART_EMULATED_FAULTS"));
+    override_load(getenv("CUDART_EMULATED_ATTRIBUTES"));
 }

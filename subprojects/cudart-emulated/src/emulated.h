@@ -519,6 +519,7 @@ bool fault_add(const char *name, unsigned long long first, unsigned long long co
                unsigned per_thousand, cudaError_t error);
 bool override_add(int device, int attr, int value);
 void override_clear(void);
+void override_load(const char *text);
 bool override_find(int device, int attr, int *value);
 extern unsigned long long call_counts[FN_COUNT];
 enum fn function_by_name(const char *name);

@@ -142,6 +142,26 @@ bool override_add(int device, int attr, int value)
     return true;
 }
 
+/* ATTRIBUTE=VALUE or DEVICE:ATTRIBUTE=VALUE, by number, separated by ; or , */
+void override_load(const char *text)
+{
+    while (text != NULL && *text != '\0') {
+        char *end;
+        long device = -1;
+        long attr = strtol(text, &end, 10);
+        if (*end == ':') {
+            device = attr;
+            attr = strtol(end + 1, &end, 10);
+        }
+        if (*end != '=') {
+            violation("configuration", "CUDART_EMULATED_ATTRIBUTES: cannot read a rule");
+            return;
+        }
+        override_add((int)device, (int)attr, (int)strtol(end + 1, &end, 10));
+        text = end + (*end != '\0');
+    }
+}
+
 void override_clear(void)
 {
     override_count = 0;

@@ -137,6 +137,7 @@ static cudaError_t malloc_managed(void **ptr, size_t size, unsigned flags)
     if (err != cudaSuccess) {
         return err;
     }
+    wait_all_devices_if_asked();
     err = allocate(ptr, size, RANGE_MANAGED, flags);
     if (err == cudaSuccess) {
         device_charge_block(current_device(), size);

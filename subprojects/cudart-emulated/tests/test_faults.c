@@ -189,6 +189,16 @@ static int part(const char *name)
     } else if (strcmp(name, "devices") == 0) {
         CHECK_OK(cudaGetDeviceCount(&count));
         CHECK(count == 3);
+    } else if (strcmp(name, "attributes") == 0) {
+        CHECK_OK(cudaDeviceGetAttribute(&count, cudaDevAttrMemoryPoolsSupported, 0));
+        CHECK(count == 0);
+        CHECK_OK(cudaDeviceGetAttribute(&count, cudaDevAttrManagedMemory, 0));
+        CHECK(count == 7);
+    } else if (strcmp(name, "each") == 0) {
+        cudart_emulated_set_devices(2);
+        CHECK_OK(cudaSetDevice(1));
+        CHECK_OK(cudaMemGetInfo(NULL, &total));
+        CHECK(total == 64 * MIB);
     } else if (strcmp(name, "report") == 0) {
         CHECK_OK(cudaMalloc(&p, 3000));
         CHECK_OK(cudaFree(p));
@@ -204,6 +214,9 @@ static void test_environment(const char *self)
                            "faults") == 0);
     CHECK(with_environment(self, "CUDART_EMULATED_MEMORY", "160GiB", "memory") == 0);
     CHECK(with_environment(self, "CUDART_EMULATED_DEVICES", "3", "devices") == 0);
+    CHECK(with_environment(self, "CUDART_EMULATED_ATTRIBUTES", "115=0;0:83=7,1:83=9",
+                           "attributes") == 0);
+    CHECK(with_environment(self, "CUDART_EMULATED_MEMORY", "1GiB,64MiB", "each") == 0);
     close(mkstemp(path));
     CHECK(with_environment(self, "CUDART_EMULATED_REPORT", path, "report") == 0);
     FILE *file = fopen(path, "r");

@@ -21,4 +21,7 @@ __attribute__((format(printf, 4, 5))) void crmm_priv_fail(crmm_status status, in
                                                           size_t requested_bytes,
                                                           const char *format, ...);
 
+/* Put a copy of this thread's record back, after calls whose failures are nobody's business. */
+void crmm_priv_restore_error(const crmm_error *copy);
+
 #endif

@@ -65,6 +65,17 @@ crmm_status crmm_priv_cuda_enter_device(int device, int *previous);
 int crmm_priv_cuda_try_enter_device(int device, int *previous);
 void crmm_priv_cuda_leave_device(int previous);
 
+typedef enum crmm_priv_cuda_capability {
+    CRMM_PRIV_CUDA_CONCURRENT_MANAGED_ACCESS /* host and device share managed memory on demand */
+} crmm_priv_cuda_capability;
+
+/*
+ * Whether a device can do something. What the driver has not heard of it cannot.
+ * CRMM_ERROR_INVALID_ARGUMENT, in the name of `who`, where there is no such device.
+ */
+crmm_status crmm_priv_cuda_device_can(const char *who, int device,
+                                      crmm_priv_cuda_capability capability, bool *can);
+
 /* ---- memory ----
  * An allocation that fails is CRMM_ERROR_OUT_OF_MEMORY where memory is exhausted,
  * CRMM_ERROR_UNSUPPORTED where the device cannot do it or a capture forbids it,
@@ -82,6 +93,9 @@ crmm_status crmm_priv_cuda_copy_async(void *destination, const void *source, siz
                                       crmm_stream stream);
 /* Advice and movement of managed memory; `device` may be CRMM_PRIV_HOST_DEVICE. */
 crmm_status crmm_priv_cuda_prefetch(const void *ptr, size_t bytes, int device, crmm_stream stream);
+/* The same where the memory may be of another kind: then success, and nothing is queued. */
+crmm_status crmm_priv_cuda_prefetch_if_managed(const void *ptr, size_t bytes, int device,
+                                               crmm_stream stream, bool *queued);
 crmm_status crmm_priv_cuda_prefer_location(const void *ptr, size_t bytes, int device);
 
 /* ---- streams ---- */

@@ -18,6 +18,9 @@
 #if HAVE_ADAPTOR_LIMITING
 #include <crmm/adaptors/limiting_resource_adaptor.h>
 #endif
+#if HAVE_ADAPTOR_STATISTICS
+#include <crmm/adaptors/statistics_resource_adaptor.h>
+#endif
 
 /* ---- leaves ---- */
 
@@ -59,6 +62,15 @@ static crmm_status create_limiting(const uint64_t *values, crmm_resource *upstre
 }
 #endif
 
+#if HAVE_ADAPTOR_STATISTICS
+static crmm_status create_statistics(const uint64_t *values, crmm_resource *upstream,
+                                     crmm_resource **out)
+{
+    (void)values;
+    return crmm_statistics_resource_adaptor_create(upstream, out);
+}
+#endif
+
 /* ---- the table ---- */
 
 const resource_class classes[] = {
@@ -95,6 +107,14 @@ const resource_class classes[] = {
                  "multiple that requests are counted as; default 256"},
             },
         .create = create_limiting,
+    },
+#endif
+#if HAVE_ADAPTOR_STATISTICS
+    {
+        .name = "statistics",
+        .summary = "counts bytes and allocations",
+        .upstream = UPSTREAM_CUDA,
+        .create = create_statistics,
     },
 #endif
 };

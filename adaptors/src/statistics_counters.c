@@ -11,6 +11,7 @@ enum { SHARD_ALIGNMENT = 128 };
 struct crmm_priv_counter_shard {
     _Alignas(SHARD_ALIGNMENT) unsigned lock; /* 1: taken */
     unsigned is_active;
+    size_t lender; /* among the active: who had slack to spare the last time */
     crmm_priv_amounts slack;
     crmm_priv_amounts total;
 };
@@ -93,6 +94,11 @@ static inline void take(crmm_priv_counter_shard *shard)
     }
 }
 
+static inline bool try_take(crmm_priv_counter_shard *shard)
+{
+    return __atomic_exchange_n(&shard->lock, 1, __ATOMIC_ACQUIRE) == 0;
+}
+
 static inline void leave(crmm_priv_counter_shard *shard)
 {
     __atomic_store_n(&shard->lock, 0, __ATOMIC_RELEASE);
@@ -134,7 +140,8 @@ static void activate(crmm_priv_counters *counters, crmm_priv_counter_shard *shar
     if (shard->is_active == 0) {
         take(shard);
         shard->is_active = 1;
-        counters->active[counters->active_count++] = shard;
+        counters->active[counters->active_count] = shard;
+        __atomic_store_n(&counters->active_count, counters->active_count + 1, __ATOMIC_RELEASE);
     }
 }
 
@@ -152,11 +159,12 @@ static crmm_priv_amounts collect_slack(crmm_priv_counters *counters)
     return all;
 }
 
-/* Deal slack out in equal parts, and what is left over to one shard; all locks are held. */
+/* Deal slack out in equal parts, and what is left over to one shard, which is active; all locks are
+ * held. */
 static void deal_slack(crmm_priv_counters *counters, crmm_priv_counter_shard *last,
                        crmm_priv_amounts slack)
 {
-    int64_t shards = (int64_t)counters->active_count;
+    int64_t shards = counters->active_count != 0 ? (int64_t)counters->active_count : 1;
     crmm_priv_amounts part = {slack.bytes / shards, slack.allocations / shards};
 
     for (size_t i = 0; i < counters->active_count; i++) {
@@ -187,9 +195,55 @@ static void give_slack(crmm_priv_counter_shard *shard, int64_t bytes)
     shard->slack.allocations++;
 }
 
+static bool covers(const crmm_priv_counter_shard *shard, int64_t bytes)
+{
+    return shard->slack.bytes >= bytes && shard->slack.allocations >= 1;
+}
+
+/* ---- borrowing ---- */
+
+/* Move half of one shard's slack to another; both locks are held. */
+static void borrow_half(int64_t *slack, int64_t *lent)
+{
+    int64_t half = *lent - *lent / 2;
+
+    *slack = crmm_priv_saturated(*slack, half);
+    *lent -= half;
+}
+
+/*
+ * Borrow slack from other shards until it covers an allocation; the shard's own lock is held, which
+ * keeps those who sum up all slack out until the move is done. Others' locks are only tried, so
+ * that two shards cannot wait for each other. false: it was not enough.
+ */
+static bool borrow(crmm_priv_counters *counters, crmm_priv_counter_shard *own, int64_t bytes)
+{
+    size_t count = __atomic_load_n(&counters->active_count, __ATOMIC_ACQUIRE);
+
+    for (size_t i = 0; i < count; i++) {
+        size_t index = (own->lender + i) % count;
+        crmm_priv_counter_shard *lender = counters->active[index];
+        if (lender == own || !try_take(lender)) {
+            continue;
+        }
+        if (own->slack.bytes < bytes) {
+            borrow_half(&own->slack.bytes, &lender->slack.bytes);
+        }
+        if (own->slack.allocations < 1) {
+            borrow_half(&own->slack.allocations, &lender->slack.allocations);
+        }
+        leave(lender);
+        if (covers(own, bytes)) {
+            own->lender = index;
+            return true;
+        }
+    }
+    return false;
+}
+
 /* ---- counting ---- */
 
-/* What a shard's own slack does not cover. */
+/* What the slack that was at hand does not cover. */
 __attribute__((noinline)) static void add_from_all(crmm_priv_counters *counters,
                                                    crmm_priv_counter_shard *own, int64_t bytes)
 {
@@ -208,7 +262,7 @@ void crmm_priv_counters_add(crmm_priv_counters *counters, int64_t bytes)
     crmm_priv_counter_shard *own = own_shard(counters);
 
     take(own);
-    bool covered = own->slack.bytes >= bytes && own->slack.allocations >= 1;
+    bool covered = covers(own, bytes) || (own->is_active != 0 && borrow(counters, own, bytes));
     if (covered) {
         own->slack.bytes -= bytes;
         own->slack.allocations--;

@@ -49,9 +49,9 @@ enum { CRMM_PRIV_COUNTER_SHARDS = 32 };
  *
  * The peak is kept in one place, and what may still be allocated before it is exceeded, the slack,
  * is dealt out to the shards, one for each thread: value = peak - all slack. An allocation that its
- * shard's slack covers cannot set a new peak and touches nothing that other threads write; one that
- * it does not cover collects the slack of all shards, raises the peak if that is not enough, and
- * deals out the rest.
+ * shard's slack covers cannot set a new peak and touches nothing that other threads write. One that
+ * it does not cover borrows from other shards; if that is not enough, it collects all slack, raises
+ * the peak by what is missing, and deals out the rest.
  *
  * Thread-safety: safe.
  */
@@ -61,7 +61,7 @@ typedef struct crmm_priv_counters {
     crmm_priv_counter_level *below;  /* counters put aside, the latest first */
     crmm_priv_counter_shard *shards; /* CRMM_PRIV_COUNTER_SHARDS */
     crmm_priv_counter_shard *active[CRMM_PRIV_COUNTER_SHARDS]; /* those in use; others are zero */
-    size_t active_count;
+    size_t active_count; /* atomic: read without a lock, which finds some of them */
 } crmm_priv_counters;
 
 /* false: no memory. */

@@ -26,8 +26,8 @@ enum { BYTES = 1024, ALIGNMENT = 256, WARM_UP = 16 };
 static const char usage[] =
     "usage: crmm-bench-adaptors [--threads N[,N]...] [--rounds N] [--calls N] [--json]\n"
     "  --threads  numbers of threads, 1,8 by default\n"
-    "  --rounds   measurements of which the median counts, 9 by default\n"
-    "  --calls    allocations a thread and round, 200000 by default\n"
+    "  --rounds   measurements of which the median counts, 25 by default\n"
+    "  --calls    allocations a thread and round, 50000 by default\n"
     "  --json     JSON instead of a table\n";
 
 static void fail(const char *what)
@@ -83,7 +83,7 @@ static settings read_arguments(int argc, char **argv)
         {"calls", required_argument, NULL, 'c'},   {"json", no_argument, NULL, 'j'},
         {"help", no_argument, NULL, 'h'},          {0},
     };
-    settings given = {.threads = {1, 8}, .thread_counts = 2, .rounds = 9, .calls = 200000};
+    settings given = {.threads = {1, 8}, .thread_counts = 2, .rounds = 25, .calls = 50000};
     const char *text;
     int option;
 

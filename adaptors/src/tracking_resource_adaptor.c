@@ -2,13 +2,11 @@
 #include <crmm/adaptors/tracking_resource_adaptor.h>
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <crmm/internal/fail.h>
-#include <crmm/internal/log.h>
 #include <crmm/internal/options.h>
 #include <crmm/internal/report.h>
 
@@ -17,6 +15,7 @@
 #include "tracking_label.h"
 #include "tracking_stack.h"
 #include "tracking_table.h"
+#include "tracking_text.h"
 
 enum { MOST_LEAKS_LISTED = 100 };
 
@@ -248,47 +247,6 @@ static size_t tracking_describe(const crmm_resource *resource, char *text, size_
 
 /* ---- lists ---- */
 
-/* One line without its end. */
-static void append_allocation(crmm_priv_text *text, const crmm_priv_tracked *allocation)
-{
-    time_t seconds = (time_t)(allocation->time / 1000000000);
-    struct tm date = {0};
-    char stamp[32] = "";
-
-    (void)gmtime_r(&seconds, &date);
-    (void)strftime(stamp, sizeof(stamp), "%Y-%m-%dT%H:%M:%S", &date);
-    crmm_priv_text_append(
-        text,
-        "%p: %zu B, alignment %zu, stream 0x%" PRIxPTR ", thread %" PRIu64 ", %s.%06" PRIu64 "Z",
-        allocation->ptr, allocation->bytes, allocation->alignment, (uintptr_t)allocation->stream,
-        allocation->thread, stamp, allocation->time % 1000000000 / 1000);
-    if (allocation->label != NULL) {
-        crmm_priv_text_append(text, ", label %s", allocation->label);
-    }
-}
-
-/* One call of a stack, without an end of line; `symbols` may be NULL. */
-static void append_call(crmm_priv_text *text, const crmm_priv_stack *stack, char *const *symbols,
-                        size_t index)
-{
-    if (symbols != NULL) {
-        crmm_priv_text_append(text, "    #%zu %s", index, symbols[index]);
-    } else {
-        crmm_priv_text_append(text, "    #%zu %p", index, stack->addresses[index]);
-    }
-}
-
-static void append_stack(crmm_priv_text *text, const crmm_priv_stack *stack)
-{
-    char **symbols = crmm_priv_stack_symbols(stack);
-
-    for (size_t i = 0; i < stack->length; i++) {
-        append_call(text, stack, symbols, i);
-        crmm_priv_text_append(text, "\n");
-    }
-    free((void *)symbols);
-}
-
 static size_t write_list(tracking *adaptor, uint64_t from, uint64_t to, char *start, size_t size)
 {
     crmm_priv_text text = crmm_priv_text_begin(start, size);
@@ -298,13 +256,7 @@ static size_t write_list(tracking *adaptor, uint64_t from, uint64_t to, char *st
         crmm_priv_text_append(&text, "(no host memory to list them)\n");
         return text.length;
     }
-    for (size_t i = 0; i < list.count; i++) {
-        append_allocation(&text, &list.items[i]);
-        crmm_priv_text_append(&text, "\n");
-        if (list.items[i].stack != NULL) {
-            append_stack(&text, list.items[i].stack);
-        }
-    }
+    crmm_priv_tracked_write(&text, &list);
     crmm_priv_tracked_list_finish(&list);
     return text.length;
 }
@@ -340,26 +292,6 @@ static crmm_status visit(tracking *adaptor, uint64_t from, uint64_t to,
 
 /* ---- the end ---- */
 
-/* The log takes one line at a time. */
-static void log_leak(const crmm_priv_tracked *leak)
-{
-    char line[512];
-    crmm_priv_text text = crmm_priv_text_begin(line, sizeof(line));
-
-    append_allocation(&text, leak);
-    LOG(CRMM_LOG_LEVEL_ERROR, "%s: not given back: %s", class_name, line);
-    if (leak->stack == NULL) {
-        return;
-    }
-    char **symbols = crmm_priv_stack_symbols(leak->stack);
-    for (size_t i = 0; i < leak->stack->length; i++) {
-        text = crmm_priv_text_begin(line, sizeof(line));
-        append_call(&text, leak->stack, symbols, i);
-        LOG(CRMM_LOG_LEVEL_ERROR, "%s: %s", class_name, line);
-    }
-    free((void *)symbols);
-}
-
 static void report_leaks(tracking *adaptor)
 {
     crmm_priv_tracked_list list;
@@ -375,7 +307,7 @@ static void report_leaks(tracking *adaptor)
                                       &list)) {
         first = list.count != 0 ? list.items[0].ptr : NULL;
         for (size_t i = 0; i < list.count && i < adaptor->most_leaks_listed; i++) {
-            log_leak(&list.items[i]);
+            crmm_priv_tracked_log(class_name, &list.items[i]);
         }
         crmm_priv_tracked_list_finish(&list);
     }

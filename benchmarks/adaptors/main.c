@@ -27,8 +27,8 @@ enum { BYTES = 1024, ALIGNMENT = 256, WARM_UP = 16 };
 static const char usage[] =
     "usage: crmm-bench-adaptors [--threads N[,N]...] [--rounds N] [--calls N] [--json]\n"
     "  --threads  numbers of threads, 1,8 by default\n"
-    "  --rounds   measurements of which the median counts, 25 by default\n"
-    "  --calls    allocations a thread and round, 100000 by default\n"
+    "  --rounds   measurements of which the median counts, 51 by default\n"
+    "  --calls    allocations a thread and round, 20000 by default\n"
     "  --json     JSON instead of a table\n";
 
 static void fail(const char *what)
@@ -84,7 +84,7 @@ static settings read_arguments(int argc, char **argv)
         {"calls", required_argument, NULL, 'c'},   {"json", no_argument, NULL, 'j'},
         {"help", no_argument, NULL, 'h'},          {0},
     };
-    settings given = {.threads = {1, 8}, .thread_counts = 2, .rounds = 25, .calls = 100000};
+    settings given = {.threads = {1, 8}, .thread_counts = 2, .rounds = 51, .calls = 20000};
     const char *text;
     int option;
 

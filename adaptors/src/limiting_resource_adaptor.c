@@ -9,14 +9,14 @@
 #include <crmm/internal/report.h>
 
 #include "adaptor.h"
+#include "limiting_budget.h"
 
 static const char class_name[] = "limiting_resource_adaptor";
 
 typedef struct limiting {
     crmm_priv_adaptor adaptor;
-    size_t limit;
     size_t alignment;
-    size_t allocated; /* atomic; never more than `limit` */
+    crmm_priv_budget budget;
 } limiting;
 
 /* ---- accounting ---- */
@@ -28,41 +28,32 @@ static size_t charge_of(const limiting *adaptor, size_t bytes)
     return charge != 0 ? charge : SIZE_MAX;
 }
 
-static bool charge_is_taken(limiting *adaptor, size_t charge)
+/* The budget has a lock, so reading it changes the adaptor. */
+static size_t allocated_bytes(const crmm_resource *resource)
 {
-    size_t allocated = __atomic_load_n(&adaptor->allocated, __ATOMIC_RELAXED);
-
-    do {
-        if (charge > adaptor->limit - allocated) {
-            return false;
-        }
-    } while (!__atomic_compare_exchange_n(&adaptor->allocated, &allocated, allocated + charge, true,
-                                          __ATOMIC_RELAXED, __ATOMIC_RELAXED));
-    return true;
-}
-
-static void return_charge(limiting *adaptor, size_t charge)
-{
-    (void)__atomic_fetch_sub(&adaptor->allocated, charge, __ATOMIC_RELAXED);
+    return crmm_priv_budget_spent(&((limiting *)(uintptr_t)resource)->budget);
 }
 
 static crmm_status take_charge(limiting *adaptor, size_t bytes)
 {
-    if (charge_is_taken(adaptor, charge_of(adaptor, bytes))) {
+    if (crmm_priv_budget_spend(&adaptor->budget, charge_of(adaptor, bytes))) {
         return CRMM_SUCCESS;
     }
-    size_t allocated = __atomic_load_n(&adaptor->allocated, __ATOMIC_RELAXED);
     return FAIL_BYTES(CRMM_ERROR_LIMIT_EXCEEDED, 0, bytes,
                       "%s: %zu bytes more than the %zu allocated would exceed the limit of %zu",
-                      class_name, bytes, allocated, adaptor->limit);
+                      class_name, bytes, allocated_bytes(&adaptor->adaptor.base),
+                      adaptor->budget.limit);
 }
 
-/* Whether a block can have come from here, by the bytes outstanding; reports if not. */
-static bool may_be_ours(const limiting *adaptor, const void *ptr, size_t bytes, size_t alignment)
+static void return_charge(limiting *adaptor, size_t bytes)
 {
-    size_t allocated = __atomic_load_n(&adaptor->allocated, __ATOMIC_RELAXED);
+    crmm_priv_budget_refund(&adaptor->budget, charge_of(adaptor, bytes));
+}
 
-    if (charge_of(adaptor, bytes) <= allocated) {
+/* Whether a block can have come from here, as far as can be told; reports if not. */
+static bool may_be_ours(limiting *adaptor, const void *ptr, size_t bytes, size_t alignment)
+{
+    if (crmm_priv_budget_can_refund(&adaptor->budget, charge_of(adaptor, bytes))) {
         return true;
     }
     crmm_priv_report((crmm_misuse){.kind = CRMM_MISUSE_FOREIGN_POINTER,
@@ -71,7 +62,7 @@ static bool may_be_ours(const limiting *adaptor, const void *ptr, size_t bytes, 
                                    .bytes = bytes,
                                    .alignment = alignment},
                      "%s: %p given back with %zu bytes, but only %zu are allocated", class_name,
-                     ptr, bytes, allocated);
+                     ptr, bytes, allocated_bytes(&adaptor->adaptor.base));
     return false;
 }
 
@@ -87,7 +78,7 @@ static crmm_status limiting_allocate_sync(crmm_resource *resource, size_t bytes,
     }
     status = crmm_allocate_sync(adaptor->adaptor.upstream, bytes, alignment, ptr);
     if (status != CRMM_SUCCESS) {
-        return_charge(adaptor, charge_of(adaptor, bytes));
+        return_charge(adaptor, bytes);
     }
     return status;
 }
@@ -102,7 +93,7 @@ static crmm_status limiting_allocate(crmm_resource *resource, crmm_stream stream
     }
     status = crmm_allocate(adaptor->adaptor.upstream, stream, bytes, alignment, ptr);
     if (status != CRMM_SUCCESS) {
-        return_charge(adaptor, charge_of(adaptor, bytes));
+        return_charge(adaptor, bytes);
     }
     return status;
 }
@@ -115,7 +106,7 @@ static void limiting_deallocate_sync(crmm_resource *resource, void *ptr, size_t 
 
     if (may_be_ours(adaptor, ptr, bytes, alignment)) {
         crmm_deallocate_sync(adaptor->adaptor.upstream, ptr, bytes, alignment);
-        return_charge(adaptor, charge_of(adaptor, bytes));
+        return_charge(adaptor, bytes);
     }
 }
 
@@ -126,14 +117,14 @@ static void limiting_deallocate(crmm_resource *resource, crmm_stream stream, voi
 
     if (may_be_ours(adaptor, ptr, bytes, alignment)) {
         crmm_deallocate(adaptor->adaptor.upstream, stream, ptr, bytes, alignment);
-        return_charge(adaptor, charge_of(adaptor, bytes));
+        return_charge(adaptor, bytes);
     }
 }
 
 static void limiting_destroy(crmm_resource *resource)
 {
     limiting *adaptor = (limiting *)resource;
-    size_t allocated = adaptor->allocated;
+    size_t allocated = allocated_bytes(resource);
 
     if (allocated != 0) {
         crmm_priv_report((crmm_misuse){.kind = CRMM_MISUSE_LEAK,
@@ -141,14 +132,15 @@ static void limiting_destroy(crmm_resource *resource)
                                        .bytes = allocated},
                          "%s: released with %zu bytes allocated", class_name, allocated);
     }
+    crmm_priv_budget_finish(&adaptor->budget);
     crmm_priv_adaptor_destroy(resource);
 }
 
 static size_t limiting_describe(const crmm_resource *resource, char *text, size_t size)
 {
     const limiting *adaptor = (const limiting *)resource;
-    int length = snprintf(text, size, "%s (limit %zu, allocated %zu)", class_name, adaptor->limit,
-                          crmm_limiting_resource_adaptor_allocated_bytes(resource));
+    int length = snprintf(text, size, "%s (limit %zu, allocated %zu)", class_name,
+                          adaptor->budget.limit, allocated_bytes(resource));
     return crmm_priv_describe_over(adaptor->adaptor.upstream, text, size, (size_t)length);
 }
 
@@ -194,7 +186,10 @@ crmm_status crmm_limiting_resource_adaptor_create(
     if (created == NULL) {
         return status;
     }
-    created->limit = allocation_limit;
+    if (!crmm_priv_budget_init(&created->budget, allocation_limit)) {
+        crmm_priv_adaptor_destroy(&created->adaptor.base);
+        return FAIL(CRMM_ERROR_OUT_OF_MEMORY, 0, "%s: no host memory for the counter", class_name);
+    }
     created->alignment = alignment;
     *out = &created->adaptor.base;
     return CRMM_SUCCESS;
@@ -204,7 +199,7 @@ size_t crmm_limiting_resource_adaptor_allocated_bytes(const crmm_resource *adapt
 {
     return crmm_priv_check_class("crmm_limiting_resource_adaptor_allocated_bytes", adaptor,
                                  &limiting_ops)
-               ? __atomic_load_n(&((const limiting *)adaptor)->allocated, __ATOMIC_RELAXED)
+               ? allocated_bytes(adaptor)
                : 0;
 }
 
@@ -212,6 +207,6 @@ size_t crmm_limiting_resource_adaptor_allocation_limit(const crmm_resource *adap
 {
     return crmm_priv_check_class("crmm_limiting_resource_adaptor_allocation_limit", adaptor,
                                  &limiting_ops)
-               ? ((const limiting *)adaptor)->limit
+               ? ((const limiting *)adaptor)->budget.limit
                : 0;
 }

@@ -185,3 +185,21 @@ Test(spec, too_many_parts_are_refused)
     expect_refused(text, "more than 16 parts");
 }
 #endif
+
+#if HAVE_ADAPTOR_STATISTICS && HAVE_ADAPTOR_TRACKING
+Test(spec, statistics_and_tracking_are_what_their_parts_say)
+{
+    crmm_resource *created = create("statistics+tracking:capture_stacks=1,most_leaks_listed=3");
+    char text[256];
+
+    (void)crmm_resource_describe(created, text, sizeof(text));
+    cr_expect(strstr(text, "statistics_resource_adaptor (") == text, "%s", text);
+    cr_expect(strstr(text, " over tracking_resource_adaptor (allocated 0, outstanding 0, with "
+                           "stacks) over cuda_memory_resource") != NULL,
+              "%s", text);
+    crmm_resource_release(&created);
+    expect_refused("tracking:capture_stacks=2",
+                   "option capture_stacks of tracking cannot be \"2\"");
+    expect_refused("statistics:peak=1", "statistics has no option \"peak\"");
+}
+#endif

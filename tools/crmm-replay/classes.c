@@ -37,6 +37,12 @@
 #if HAVE_ADAPTOR_THREAD_SAFE
 #include <crmm/adaptors/thread_safe_resource_adaptor.h>
 #endif
+#if HAVE_ADAPTOR_STATISTICS
+#include <crmm/adaptors/statistics_resource_adaptor.h>
+#endif
+#if HAVE_ADAPTOR_TRACKING
+#include <crmm/adaptors/tracking_resource_adaptor.h>
+#endif
 
 /* ---- leaves ---- */
 
@@ -170,6 +176,27 @@ static crmm_status create_thread_safe(const uint64_t *values, crmm_resource *ups
 {
     (void)values;
     return crmm_thread_safe_resource_adaptor_create(upstream, out);
+}
+#endif
+
+#if HAVE_ADAPTOR_STATISTICS
+static crmm_status create_statistics(const uint64_t *values, crmm_resource *upstream,
+                                     crmm_resource **out)
+{
+    (void)values;
+    return crmm_statistics_resource_adaptor_create(upstream, out);
+}
+#endif
+
+#if HAVE_ADAPTOR_TRACKING
+static crmm_status create_tracking(const uint64_t *values, crmm_resource *upstream,
+                                   crmm_resource **out)
+{
+    return crmm_tracking_resource_adaptor_create(upstream,
+                                                 CRMM_OPTIONS(crmm_tracking_resource_adaptor,
+                                                              .capture_stacks = values[0],
+                                                              .most_leaks_listed = values[1]),
+                                                 out);
 }
 #endif
 
@@ -314,6 +341,28 @@ const resource_class classes[] = {
         .summary = "lets one thread at a time into its upstream",
         .upstream = UPSTREAM_CUDA,
         .create = create_thread_safe,
+    },
+#endif
+#if HAVE_ADAPTOR_STATISTICS
+    {
+        .name = "statistics",
+        .summary = "counts bytes and allocations",
+        .upstream = UPSTREAM_CUDA,
+        .create = create_statistics,
+    },
+#endif
+#if HAVE_ADAPTOR_TRACKING
+    {
+        .name = "tracking",
+        .summary = "remembers every allocation and finds wrong frees",
+        .upstream = UPSTREAM_CUDA,
+        .parameters =
+            {
+                {"capture_stacks", PARAMETER_FLAG, false, "remember the calls that lead to each"},
+                {"most_leaks_listed", PARAMETER_COUNT, false,
+                 "allocations listed at release; default 100"},
+            },
+        .create = create_tracking,
     },
 #endif
 };

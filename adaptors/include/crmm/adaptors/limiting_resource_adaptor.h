@@ -37,15 +37,16 @@ CRMM_API void crmm_limiting_resource_adaptor_options_init(
  * @retval CRMM_ERROR_UNSUPPORTED      an option of a newer version is set
  * @retval CRMM_ERROR_OUT_OF_MEMORY    no host memory for the adaptor
  *
- * Thread-safety: safe, without a lock; a request is never refused because of another one that is
- * itself about to be refused.
+ * Thread-safety: safe; threads count apart from each other while the limit is far, and a request is
+ * never refused because of another one that is itself about to be refused.
  */
 CRMM_API CRMM_NODISCARD crmm_status crmm_limiting_resource_adaptor_create(
     crmm_resource *upstream, size_t allocation_limit,
     const crmm_limiting_resource_adaptor_options *options, crmm_resource **out);
 
 /**
- * Bytes outstanding now, as they are counted.
+ * Bytes outstanding now, as they are counted: exact when no other call is in flight, and never more
+ * than the limit.
  *
  * @param adaptor a limiting_resource_adaptor; anything else is misuse and gives 0
  */

@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>
@@ -145,11 +146,16 @@ crmm_status crmm_priv_cuda_device_count(int *count)
     return check("cudaGetDeviceCount", error);
 }
 
-crmm_status crmm_priv_cuda_current_device(int *device)
+int crmm_priv_cuda_try_current_device(int *device)
 {
     cudaError_t error;
     CALL(error, cudaGetDevice(device));
-    return check("cudaGetDevice", error);
+    return (int)error;
+}
+
+crmm_status crmm_priv_cuda_current_device(int *device)
+{
+    return check("cudaGetDevice", (cudaError_t)crmm_priv_cuda_try_current_device(device));
 }
 
 crmm_status crmm_priv_cuda_set_device(int device)
@@ -164,6 +170,18 @@ crmm_status crmm_priv_cuda_memory(size_t *free_bytes, size_t *total_bytes)
     cudaError_t error;
     CALL(error, cudaMemGetInfo(free_bytes, total_bytes));
     return check("cudaMemGetInfo", error);
+}
+
+int crmm_priv_cuda_device_uuid(int device, unsigned char uuid[16])
+{
+    struct cudaDeviceProp properties;
+    cudaError_t error;
+
+    CALL(error, cudaGetDeviceProperties(&properties, device));
+    if (error == cudaSuccess) {
+        memcpy(uuid, properties.uuid.bytes, 16);
+    }
+    return (int)error;
 }
 
 int crmm_priv_cuda_try_enter_device(int device, int *previous)

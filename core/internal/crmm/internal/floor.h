@@ -40,9 +40,13 @@ bool crmm_priv_cuda_is_forked(int code);
 
 crmm_status crmm_priv_cuda_device_count(int *count);
 crmm_status crmm_priv_cuda_current_device(int *device);
+int crmm_priv_cuda_try_current_device(int *device);
 crmm_status crmm_priv_cuda_set_device(int device);
 /* Free and total bytes of the current device. */
 crmm_status crmm_priv_cuda_memory(size_t *free_bytes, size_t *total_bytes);
+
+/* What tells a device from every other one, whatever its ordinal here. Takes milliseconds. */
+int crmm_priv_cuda_device_uuid(int device, unsigned char uuid[16]);
 
 /*
  * Make a device current for a while. `previous` is what crmm_priv_cuda_leave_device() restores;

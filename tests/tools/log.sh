@@ -92,7 +92,7 @@ expect_line err 1 'missing.log: cannot be opened: No such file' 'is named'
 run --convert "$folder/etl.log" "$folder/etl.log"
 expect_status 1 'a log into itself'
 expect_line err 1 'etl.log: cannot be converted into itself$' 'is refused'
-run --resource malloc "$folder/etl.log"
+run --resource "$resource" "$folder/etl.log"
 expect_status 0 'and left as it is'
 run --convert "$folder/no/x.csv" "$folder/etl.log"
 expect_status 1 'a file that cannot be written'
@@ -116,24 +116,24 @@ expect_status 2 'a log that is cut off'
 expect_line err 1 'cut.log:[0-9]*: the file ends within a record$' 'is named'
 [ "$(wc -l <"$folder/x.csv")" -gt 50 ]
 check 'what comes before is converted'
-run --resource malloc "$folder/cut.log"
+run --resource "$resource" "$folder/cut.log"
 expect_status 2 'it does not replay'
 
 # ---- in a SPEC ----
 
-run --resource logging:file_name=+malloc "$folder/etl.log"
+run --resource "logging:file_name=+$resource" "$folder/etl.log"
 expect_status 2 'no name'
 expect_line err 1 'option file_name of logging cannot be ""; it takes text without , and +' 'is refused'
-run --resource "logging:file_name=$folder/%x+malloc" "$folder/etl.log"
+run --resource "logging:file_name=$folder/%x+$resource" "$folder/etl.log"
 expect_status 2 'an unknown escape'
 expect_line err 1 'none of %p, %d, %u and %%' 'is refused'
 CRMM_LOG_FILE=$folder/environment.csv
 export CRMM_LOG_FILE
-run --resource logging+malloc "$folder/etl.log"
+run --resource "logging+$resource" "$folder/etl.log"
 expect_status 0 'a name from the environment'
 [ "$(wc -l <"$folder/environment.csv")" = "$(wc -l <"$folder/etl.csv")" ]
 check 'is used'
-run --resource "logging:file_name=$folder/flushed.csv,auto_flush=1+malloc" "$folder/etl.log"
+run --resource "logging:file_name=$folder/flushed.csv,auto_flush=1+$resource" "$folder/etl.log"
 expect_status 0 'auto_flush'
 run --list
 expect_some out '^    file_name=TEXT ' 'lists the option'

@@ -126,7 +126,8 @@ static void die_with_a_log(size_t auto_flush, int rows)
 {
     pid_t child = fork();
     if (child == 0) {
-        use(make("died.csv", auto_flush), 10);
+        kept = make("died.csv", auto_flush);
+        use(kept, 10);
         (void)raise(SIGKILL);
     }
     check(WIFSIGNALED(wait_for(child)), "the child");

@@ -5,6 +5,7 @@
  */
 #include <inttypes.h>
 #include <pthread.h>
+#include <sched.h>
 #include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +14,7 @@
 
 #include <crmm/adaptors/logging_resource_adaptor.h>
 #include <crmm/core/misuse.h>
-#include <crmm/host/malloc_memory_resource.h>
+#include <crmm/interfaces/resource.h>
 
 enum { THREADS = 8, ROUNDS = 6000 };
 
@@ -26,6 +27,59 @@ static void check(int condition, const char *what)
         exit(1);
     }
 }
+
+/* ---- an upstream whose addresses go from thread to thread ---- */
+
+static char memory[THREADS][64];
+static void *free_blocks[THREADS];
+static int free_count;
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static crmm_status take_block(crmm_resource *resource, size_t bytes, size_t alignment, void **ptr)
+{
+    (void)resource;
+    (void)bytes;
+    (void)alignment;
+    pthread_mutex_lock(&mutex);
+    *ptr = free_blocks[--free_count];
+    pthread_mutex_unlock(&mutex);
+    return CRMM_SUCCESS;
+}
+
+static void return_block(crmm_resource *resource, void *ptr, size_t bytes, size_t alignment)
+{
+    (void)resource;
+    (void)bytes;
+    (void)alignment;
+    pthread_mutex_lock(&mutex);
+    free_blocks[free_count++] = ptr;
+    pthread_mutex_unlock(&mutex);
+    (void)sched_yield(); /* now another thread takes it */
+}
+
+static void destroy(crmm_resource *resource)
+{
+    (void)resource;
+}
+
+static const crmm_resource_ops ops = {
+    .struct_size = sizeof(crmm_resource_ops),
+    .allocate_sync = take_block,
+    .deallocate_sync = return_block,
+    .destroy = destroy,
+};
+
+static struct crmm_resource upstream;
+
+static void make_upstream(void)
+{
+    for (free_count = 0; free_count < THREADS; free_count++) {
+        free_blocks[free_count] = memory[free_count];
+    }
+    crmm_resource_init(&upstream, &ops, "exchange", CRMM_HOST_ACCESSIBLE);
+}
+
+/* ---- the threads ---- */
 
 /* Thread n asks for multiples of 8 that tell it and the round. */
 static size_t size_of(int thread, int round)
@@ -52,7 +106,7 @@ static void run_threads(const char *path, size_t auto_flush)
 {
     pthread_t threads[THREADS];
 
-    check(crmm_logging_resource_adaptor_create(crmm_malloc_memory_resource(),
+    check(crmm_logging_resource_adaptor_create(&upstream,
                                                CRMM_OPTIONS(crmm_logging_resource_adaptor,
                                                             .file_name = path,
                                                             .auto_flush = auto_flush),
@@ -165,6 +219,7 @@ int main(void)
     char folder[] = "/tmp/crmm-logging-XXXXXX";
     char path[64];
 
+    make_upstream();
     check(mkdtemp(folder) != NULL, "folder");
     (void)snprintf(path, sizeof(path), "%s/log.csv", folder);
     for (size_t i = 0; i < sizeof(auto_flushes) / sizeof(*auto_flushes); i++) {

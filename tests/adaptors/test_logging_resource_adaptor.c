@@ -197,6 +197,7 @@ Test(logging_resource_adaptor, lives_as_long_as_what_was_allocated_through_it)
 {
     crmm_device_buffer buffer;
 
+    need_devices(1);
     crmm_resource *mr = make();
     expect_success(crmm_device_buffer_init(&buffer, 64, NULL, mr));
     crmm_resource_release(&mr);

@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>
@@ -154,11 +155,17 @@ crmm_status crmm_priv_cuda_device_count(int *count)
     return crmm_priv_floor_check("cudaGetDeviceCount", error);
 }
 
-crmm_status crmm_priv_cuda_current_device(int *device)
+int crmm_priv_cuda_try_current_device(int *device)
 {
     cudaError_t error;
     CALL(error, cudaGetDevice(device));
-    return crmm_priv_floor_check("cudaGetDevice", error);
+    return (int)error;
+}
+
+crmm_status crmm_priv_cuda_current_device(int *device)
+{
+    return crmm_priv_floor_check("cudaGetDevice",
+                                 (cudaError_t)crmm_priv_cuda_try_current_device(device));
 }
 
 crmm_status crmm_priv_cuda_set_device(int device)
@@ -181,6 +188,18 @@ bool crmm_priv_cuda_reaches_pageable(int device)
     cudaError_t error;
     CALL(error, cudaDeviceGetAttribute(&value, cudaDevAttrPageableMemoryAccess, device));
     return error == cudaSuccess && value == 1;
+}
+
+int crmm_priv_cuda_device_uuid(int device, unsigned char uuid[16])
+{
+    struct cudaDeviceProp properties;
+    cudaError_t error;
+
+    CALL(error, cudaGetDeviceProperties(&properties, device));
+    if (error == cudaSuccess) {
+        memcpy(uuid, properties.uuid.bytes, 16);
+    }
+    return (int)error;
 }
 
 int crmm_priv_cuda_try_enter_device(int device, int *previous)

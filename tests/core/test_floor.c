@@ -48,6 +48,23 @@ Test(floor, streams_are_told_apart_by_id)
     cuda(cudaStreamDestroy(stream));
 }
 
+Test(floor, a_device_is_told_by_its_uuid)
+{
+    unsigned char uuid[16] = {0};
+    int device = -1;
+    struct cudaDeviceProp properties;
+
+    need_devices(1);
+    expect_equal(crmm_priv_cuda_try_current_device(&device), 0);
+    cuda(cudaGetDeviceProperties(&properties, device));
+    expect_equal(crmm_priv_cuda_device_uuid(device, uuid), 0);
+    cr_assert(memcmp(uuid, properties.uuid.bytes, sizeof(uuid)) == 0);
+    memset(uuid, 7, sizeof(uuid));
+    expect_equal(crmm_priv_cuda_device_uuid(4711, uuid), cudaErrorInvalidDevice);
+    expect_equal(uuid[0], 7);
+    expect_equal(cudaGetLastError(), cudaSuccess);
+}
+
 Test(floor, order_streams_makes_the_later_one_wait)
 {
     gate held;

@@ -6,8 +6,10 @@
  */
 #include "classes.h"
 
+#include <stdlib.h>
 #include <string.h>
 
+#include <crmm/core/error.h>
 #include <crmm/core/options.h>
 #include <crmm/device/cuda_async_managed_memory_resource.h>
 #include <crmm/device/cuda_async_memory_resource.h>
@@ -42,6 +44,12 @@
 #endif
 #if HAVE_ADAPTOR_TRACKING
 #include <crmm/adaptors/tracking_resource_adaptor.h>
+#endif
+#if HAVE_ADAPTOR_LOGGING
+#include <crmm/adaptors/logging_resource_adaptor.h>
+#endif
+#if HAVE_ADAPTOR_NVTX
+#include <crmm/adaptors/nvtx_resource_adaptor.h>
 #endif
 
 /* ---- leaves ---- */
@@ -197,6 +205,40 @@ static crmm_status create_tracking(const uint64_t *values, crmm_resource *upstre
                                                               .capture_stacks = values[0],
                                                               .most_leaks_listed = values[1]),
                                                  out);
+}
+#endif
+
+#if HAVE_ADAPTOR_LOGGING
+static crmm_status create_logging(const uint64_t *values, crmm_resource *upstream,
+                                  crmm_resource **out)
+{
+    const char *text = (const char *)(uintptr_t)values[0];
+    char *file_name = NULL;
+
+    if (text != NULL) {
+        file_name = strndup(text, strcspn(text, ",+"));
+        if (file_name == NULL) {
+            return crmm_set_last_error(CRMM_ERROR_OUT_OF_MEMORY, 0, NULL);
+        }
+    }
+    crmm_status status = crmm_logging_resource_adaptor_create(
+        upstream,
+        CRMM_OPTIONS(crmm_logging_resource_adaptor, .file_name = file_name, .auto_flush = values[1],
+                     .binary = values[2]),
+        out);
+    free(file_name);
+    return status;
+}
+#endif
+
+#if HAVE_ADAPTOR_NVTX
+static crmm_status create_nvtx(const uint64_t *values, crmm_resource *upstream, crmm_resource **out)
+{
+    return crmm_nvtx_resource_adaptor_create(
+        upstream,
+        CRMM_OPTIONS(crmm_nvtx_resource_adaptor,
+                     .mode = values[0] != 0 ? CRMM_NVTX_ON : CRMM_NVTX_FROM_ENVIRONMENT),
+        out);
 }
 #endif
 
@@ -363,6 +405,34 @@ const resource_class classes[] = {
                  "allocations listed at release; default 100"},
             },
         .create = create_tracking,
+    },
+#endif
+#if HAVE_ADAPTOR_LOGGING
+    {
+        .name = "logging",
+        .summary = "writes a row about each call",
+        .upstream = UPSTREAM_CUDA,
+        .parameters =
+            {
+                {"file_name", PARAMETER_TEXT, false,
+                 "file, with %p, %d and %u; default CRMM_LOG_FILE or RMM_LOG_FILE"},
+                {"auto_flush", PARAMETER_COUNT, false,
+                 "rows that make a call write them out; default the buffer's 16384"},
+                {"binary", PARAMETER_FLAG, false, "the compact form in place of text; default 0"},
+            },
+        .create = create_logging,
+    },
+#endif
+#if HAVE_ADAPTOR_NVTX
+    {
+        .name = "nvtx",
+        .summary = "shows calls and blocks to NVTX tools",
+        .upstream = UPSTREAM_CUDA,
+        .parameters =
+            {
+                {"on", PARAMETER_FLAG, false, "1: on; default as CRMM_NVTX says"},
+            },
+        .create = create_nvtx,
     },
 #endif
 };

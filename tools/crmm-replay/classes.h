@@ -12,6 +12,7 @@ typedef enum parameter_kind {
     PARAMETER_SIZE,  /* bytes, with a unit or without */
     PARAMETER_COUNT, /* a plain number */
     PARAMETER_FLAG,  /* 0 or 1 */
+    PARAMETER_TEXT,  /* any text without , and +; the value points to it within the SPEC */
 } parameter_kind;
 
 /* A fixed parameter of a class' create function, or a member of its options struct. */

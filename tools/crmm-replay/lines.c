@@ -49,8 +49,8 @@ bool lines_malformed(const lines *in, problem *why, const char *format, ...)
     return problem_set(why, "%s:%u: %s", in->path, in->number, reason);
 }
 
-/* Whether reading failed, which zlib does not tell apart from the end of the file. */
-static bool has_failed(lines *in, problem *why)
+/* zlib does not tell the two apart. */
+bool lines_failed(const lines *in, problem *why)
 {
     int code = Z_OK;
     const char *text = gzerror(in->file, &code);
@@ -71,14 +71,14 @@ lines_result lines_next(lines *in, problem *why)
 {
     in->number++;
     if (gzgets(in->file, in->text, (int)sizeof(in->text)) == NULL) {
-        return has_failed(in, why) ? LINES_FAILED : LINES_END;
+        return lines_failed(in, why) ? LINES_FAILED : LINES_END;
     }
     char *newline = strchr(in->text, '\n');
     if (newline != NULL) {
         *newline = '\0';
         return LINES_GOT;
     }
-    if (has_failed(in, why)) {
+    if (lines_failed(in, why)) {
         return LINES_FAILED;
     }
     if (!gzeof(in->file)) {

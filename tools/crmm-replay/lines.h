@@ -29,6 +29,9 @@ void lines_close(lines *in);
 
 lines_result lines_next(lines *in, problem *why);
 
+/* Whether reading has failed, which is described then, rather than come to the end of the file. */
+bool lines_failed(const lines *in, problem *why);
+
 /* A problem with the line just read: file, line and the reason, as printf does. Gives false. */
 __attribute__((format(printf, 3, 4))) bool lines_malformed(const lines *in, problem *why,
                                                            const char *format, ...);

@@ -10,6 +10,7 @@
 #include <crmm/core/version.h>
 
 #include "classes.h"
+#include "convert.h"
 #include "number.h"
 #include "replay.h"
 #include "report.h"
@@ -28,6 +29,7 @@ typedef struct program {
     bool comparing; /* the specs are everything the build offers */
     bool json;
     bool list;
+    const char *convert; /* the file that --convert writes */
     uint64_t repeat;
     char **paths;
     size_t path_count;
@@ -47,12 +49,15 @@ static const char usage[] =
     "                       and can take the traces\n"
     "  -n, --repeat=N       replay N times and report the fastest run (default 1)\n"
     "  -j, --json           print one JSON object per line instead of a table\n"
+    "  -c, --convert=FILE   write the rows of one TRACE, a binary log of the logging adaptor,\n"
+    "                       as text to FILE, or - for standard output, and do nothing else\n"
     "  -l, --list           list the classes with their parameters and options\n"
     "  -h, --help           print this help\n"
     "  -V, --version        print the version\n"
     "\n"
     "TRACE is a file, plain or gzip, or - for standard input: a recorded trace\n"
-    "(time_us,action,id,bytes,stream) or the log of RMM's logging adaptor.\n"
+    "(time_us,action,id,bytes,stream), or a log of RMM's or crmm's logging adaptor,\n"
+    "text or binary.\n"
     "\n"
     "SPEC is PART[+PART]..., outermost first. PART is a class of --list, then\n"
     ":option=value,... if it takes any. The upstream of a part is the one to its right;\n"
@@ -113,6 +118,9 @@ static bool take_option(program *self, int option)
     case 'j':
         self->json = true;
         return true;
+    case 'c':
+        self->convert = optarg;
+        return true;
     case 'l':
         self->list = true;
         return true;
@@ -152,6 +160,10 @@ static bool check_paths(program *self)
             self->path_count == 0 ? "no TRACE given" : "standard input can be only one TRACE");
         return false;
     }
+    if (self->convert != NULL && (self->path_count > 1 || self->spec_count > 0)) {
+        self->status = complain_of_usage("--convert takes one TRACE and no --resource");
+        return false;
+    }
     return true;
 }
 
@@ -159,13 +171,10 @@ static bool check_paths(program *self)
 static bool take_arguments(program *self, int argc, char **argv)
 {
     static const struct option options[] = {
-        {"resource", required_argument, NULL, 'r'},
-        {"repeat", required_argument, NULL, 'n'},
-        {"json", no_argument, NULL, 'j'},
-        {"list", no_argument, NULL, 'l'},
-        {"help", no_argument, NULL, 'h'},
-        {"version", no_argument, NULL, 'V'},
-        {NULL, 0, NULL, 0},
+        {"resource", required_argument, NULL, 'r'}, {"repeat", required_argument, NULL, 'n'},
+        {"json", no_argument, NULL, 'j'},           {"convert", required_argument, NULL, 'c'},
+        {"list", no_argument, NULL, 'l'},           {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'V'},        {NULL, 0, NULL, 0},
     };
     int option = 0;
 
@@ -179,7 +188,7 @@ static bool take_arguments(program *self, int argc, char **argv)
         self->status = STATUS_FAILED;
         return false;
     }
-    while ((option = getopt_long(argc, argv, "r:n:jlhV", options, NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, "r:n:jc:lhV", options, NULL)) != -1) {
         if (!take_option(self, option)) {
             return false;
         }
@@ -190,7 +199,8 @@ static bool take_arguments(program *self, int argc, char **argv)
     }
     self->paths = argv + optind;
     self->path_count = (size_t)(argc - optind);
-    return check_paths(self) && (self->spec_count > 0 || add_all_specs(self));
+    return check_paths(self) &&
+           (self->convert != NULL || self->spec_count > 0 || add_all_specs(self));
 }
 
 /* ---- the main job ---- */
@@ -317,6 +327,17 @@ static void replay_all(program *self)
     }
 }
 
+static void convert(program *self)
+{
+    problem why;
+    convert_outcome outcome = convert_log(self->paths[0], self->convert, &why);
+
+    if (outcome != CONVERT_DONE) {
+        (void)complain(&why);
+        self->status = outcome == CONVERT_MALFORMED ? STATUS_WRONG : STATUS_FAILED;
+    }
+}
+
 static void finish(program *self)
 {
     for (size_t i = 0; i < self->trace_count; i++) {
@@ -338,8 +359,12 @@ int main(int argc, char **argv)
     /* Memory is only reserved, which may be more than there is: MALLOC_PERTURB_ would write it. */
     (void)mallopt(M_PERTURB, 0);
 #endif
-    if (take_arguments(&self, argc, argv) && load_traces(&self)) {
-        replay_all(&self);
+    if (take_arguments(&self, argc, argv)) {
+        if (self.convert != NULL) {
+            convert(&self);
+        } else if (load_traces(&self)) {
+            replay_all(&self);
+        }
     }
     finish(&self);
     return (int)self.status;

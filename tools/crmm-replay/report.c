@@ -168,6 +168,8 @@ static const char *value_text(parameter_kind kind)
         return "NUMBER";
     case PARAMETER_FLAG:
         return "0|1";
+    case PARAMETER_TEXT:
+        return "TEXT";
     }
     return "";
 }

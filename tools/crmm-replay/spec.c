@@ -10,6 +10,7 @@
 
 typedef struct parser {
     spec *out;
+    const char *copy; /* of the whole SPEC, in which the texts are that are parsed */
     problem *why;
     spec_part *part;
     bool given[CLASS_MOST_PARAMETERS]; /* to `part` */
@@ -24,6 +25,8 @@ static const char *expected(parameter_kind kind)
         return "a number";
     case PARAMETER_FLAG:
         return "0 or 1";
+    case PARAMETER_TEXT:
+        return "text without , and +";
     }
     return "";
 }
@@ -43,6 +46,9 @@ static bool read_value(parameter_kind kind, const char *text, uint64_t *out)
         return number_decimal(text, out);
     case PARAMETER_FLAG:
         return number_decimal(text, out) && *out <= 1;
+    case PARAMETER_TEXT:
+        *out = (uintptr_t)text;
+        return text[0] != '\0';
     }
     return false;
 }
@@ -72,6 +78,9 @@ static bool parse_option(parser *state, char *text)
                            state->out->text, name, of->name, value,
                            expected(of->parameters[index].kind));
     }
+    if (of->parameters[index].kind == PARAMETER_TEXT) {
+        state->part->values[index] = (uintptr_t)(state->out->text + (value - state->copy));
+    }
     state->given[index] = true;
     return true;
 }
@@ -91,7 +100,7 @@ static bool check_required(const parser *state)
 }
 
 /* One `class` or `class:option=value,...`. */
-static bool parse_part(spec *out, char *text, problem *why)
+static bool parse_part(spec *out, const char *copy, char *text, problem *why)
 {
     char *options = text;
     const char *name = strsep(&options, ":");
@@ -99,7 +108,7 @@ static bool parse_part(spec *out, char *text, problem *why)
     if (out->part_count == SPEC_MOST_PARTS) {
         return problem_set(why, "SPEC \"%s\": more than %d parts", out->text, SPEC_MOST_PARTS);
     }
-    parser state = {.out = out, .why = why, .part = &out->parts[out->part_count]};
+    parser state = {.out = out, .copy = copy, .why = why, .part = &out->parts[out->part_count]};
     *state.part = (spec_part){.of = class_find(name)};
     if (state.part->of == NULL) {
         return problem_set(why, "SPEC \"%s\": part %zu: no class \"%s\" in this build; see --list",
@@ -132,7 +141,7 @@ bool spec_parse(const char *text, spec *out, problem *why)
         return problem_no_memory(why);
     }
     while (good && rest != NULL) {
-        good = parse_part(out, strsep(&rest, "+"), why);
+        good = parse_part(out, copy, strsep(&rest, "+"), why);
     }
     free(copy);
     return good;

@@ -100,6 +100,9 @@ static bool read_rows(trace *out, lines *in, problem *why)
     if (strcmp(in->text, rmm_log_header) == 0) {
         return rmm_log_read(out, in, why);
     }
+    if (strcmp(in->text, binary_log_header) == 0) {
+        return binary_log_read(out, in, why);
+    }
     if (strcmp(in->text, streams_file_header) == 0) {
         return is_side_file(out->path, why);
     }

@@ -89,6 +89,10 @@ bool events_read(trace *out, lines *in, problem *why);
 extern const char rmm_log_header[];
 bool rmm_log_read(trace *out, lines *in, problem *why);
 
+/* The first line of a binary log. */
+extern const char binary_log_header[];
+bool binary_log_read(trace *out, lines *in, problem *why);
+
 extern const char streams_file_header[];
 /* Read the side file beside `out->path` into `out->uses`, where there is one. */
 bool streams_file_load(trace *out, problem *why);

@@ -48,6 +48,7 @@ crmm_status crmm_priv_cuda_ready(const char *who);
 
 crmm_status crmm_priv_cuda_device_count(int *count);
 crmm_status crmm_priv_cuda_current_device(int *device);
+int crmm_priv_cuda_try_current_device(int *device);
 crmm_status crmm_priv_cuda_set_device(int device);
 /* Free and total bytes of the current device. */
 crmm_status crmm_priv_cuda_memory(size_t *free_bytes, size_t *total_bytes);
@@ -55,6 +56,9 @@ crmm_status crmm_priv_cuda_memory(size_t *free_bytes, size_t *total_bytes);
 /* Whether a device can reach pageable host memory; no error: a question that is not understood is
  * answered no. */
 bool crmm_priv_cuda_reaches_pageable(int device);
+
+/* What tells a device from every other one, whatever its ordinal here. Takes milliseconds. */
+int crmm_priv_cuda_device_uuid(int device, unsigned char uuid[16]);
 
 /*
  * Make a device current for a while. `previous` is what crmm_priv_cuda_leave_device() restores;

@@ -64,6 +64,7 @@ int crmm_priv_cuda_free(void *ptr, size_t bytes);
 
 crmm_status crmm_priv_cuda_copy_async(void *destination, const void *source, size_t bytes,
                                       crmm_stream stream);
+crmm_status crmm_priv_cuda_memset_async(void *ptr, int byte, size_t bytes, crmm_stream stream);
 /* Advice and movement of managed memory; `device` may be CRMM_PRIV_HOST_DEVICE. */
 crmm_status crmm_priv_cuda_prefetch(const void *ptr, size_t bytes, int device, crmm_stream stream);
 crmm_status crmm_priv_cuda_prefer_location(const void *ptr, size_t bytes, int device);

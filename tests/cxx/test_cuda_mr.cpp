@@ -44,7 +44,7 @@ auto stream_first(Resource &resource, void *ptr, std::size_t n, cuda::stream_ref
                 std::is_same<decltype(resource.allocate(stream, n, n)), void *>(),
                 std::is_same<decltype(resource.allocate_sync(n, n)), void *>());
 static_assert(decltype(stream_first(std::declval<device_cuda_resource &>(), nullptr, 0,
-                                    cuda::stream_ref()))::value);
+                                    cuda::stream_ref(cudaStream_t{nullptr})))::value);
 
 crmm::resource managed()
 {
@@ -65,7 +65,7 @@ void properties_are_checked_when_one_is_made()
 
 void every_form_allocates()
 {
-    const cuda::stream_ref stream;
+    const cuda::stream_ref stream{cudaStream_t{nullptr}};
     const device_cuda_resource resource(crmm::current_device_resource());
     void *ptr = resource.allocate(100, 256);
     expect(ptr != nullptr);
@@ -86,7 +86,7 @@ void every_form_allocates()
 #if CCCL_VERSION < 3001000
 void references_to_one_work()
 {
-    const cuda::stream_ref stream;
+    const cuda::stream_ref stream{cudaStream_t{nullptr}};
     host_device_cuda_resource resource(managed());
     mr::async_resource_ref<mr::device_accessible> async_ref{resource};
     void *ptr = async_ref.allocate_async(100, 256, stream);
@@ -99,6 +99,24 @@ void references_to_one_work()
     host_device_cuda_resource other(managed());
     mr::async_resource_ref<mr::device_accessible> other_ref{other};
     expect(async_ref == other_ref);
+}
+#else
+void references_to_one_work()
+{
+    const cuda::stream_ref stream{cudaStream_t{nullptr}};
+    host_device_cuda_resource resource(managed());
+    mr::resource_ref<mr::device_accessible> ref{resource};
+    void *ptr = ref.allocate(stream, 100, 256);
+    expect(ptr != nullptr);
+    ref.deallocate(stream, ptr, 100, 256);
+    mr::synchronous_resource_ref<mr::host_accessible> sync_ref{resource};
+    ptr = sync_ref.allocate_sync(100, 256);
+    expect(ptr != nullptr);
+    sync_ref.deallocate_sync(ptr, 100, 256);
+    mr::any_resource<mr::device_accessible> owner{resource};
+    ptr = owner.allocate(stream, 100, 256);
+    expect(ptr != nullptr);
+    owner.deallocate(stream, ptr, 100, 256);
 }
 #endif
 
@@ -117,9 +135,7 @@ int main()
     need_device();
     properties_are_checked_when_one_is_made();
     every_form_allocates();
-#if CCCL_VERSION < 3001000
     references_to_one_work();
-#endif
     copies_share_and_compare();
     expect(crmm_misuse_count() == 0);
     return 0;

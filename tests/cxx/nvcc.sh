@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # usage: nvcc.sh NVCC SOURCE compile|run INCLUDE_DIR... -- ARCHIVE...
-# Compiles a test of the C++ headers with nvcc, and links and runs it where there may be a GPU.
+# Compiles a test of the C++ headers with nvcc; with `run` links it too, and runs it where there is a
+# GPU: kernels are nothing that the emulation could run.
 set -eu
 
 nvcc=$1
@@ -21,8 +22,12 @@ shift
 
 "$nvcc" "${flags[@]}" -c "$source" -o "$work/test.o"
 if [ "$what" = compile ]; then
-    echo "compiled; not run: this build is linked to the emulated runtime"
+    echo 'compiled; not linked: the archives of this build are not for nvcc'
     exit 0
 fi
 "$nvcc" "$work/test.o" "$@" -o "$work/test"
+if ! nvidia-smi -L >/dev/null 2>&1; then
+    echo 'compiled and linked; not run: there is no GPU'
+    exit 0
+fi
 "$work/test"

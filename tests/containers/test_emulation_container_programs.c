@@ -303,12 +303,12 @@ static size_t allocated(int device)
     return usage.allocated;
 }
 
-Test(emulation_container_programs, random_programs_order_every_access, .timeout = 110)
+Test(emulation_container_programs, random_programs_order_every_access)
 {
     static program p;
 
     misuse_recorder_start();
-    for (unsigned long long seed = 0; seed < 60; seed++) {
+    for (unsigned long long seed = 0; seed < 30; seed++) {
         set_up(&p, seed);
         for (int i = 0; i < STEPS; i++) {
             step(&p);

@@ -96,7 +96,8 @@ void resources_are_shared_and_compared()
     expect(copy == heap && copy != crmm::resource::share(crmm_managed_memory_resource()));
     const crmm::resource moved = std::move(copy);
     expect(moved == heap && moved.properties() == heap.properties());
-    heap = heap; // NOLINT: to itself
+    const crmm::resource &itself = heap;
+    heap = itself;
     expect(heap == moved);
     expect(heap.trim() == 0);
 }
@@ -217,7 +218,8 @@ void allocators_share_their_resource()
     doubles =
         crmm::polymorphic_allocator<double>(crmm::resource::share(crmm_managed_memory_resource()));
     expect(doubles != ints);
-    doubles = doubles; // NOLINT: to itself
+    const crmm::polymorphic_allocator<double> &itself = doubles;
+    doubles = itself;
     expect(doubles.upstream() == crmm::resource::share(crmm_managed_memory_resource()));
     expect_throw(ints.allocate(SIZE_MAX, nullptr), crmm::invalid_argument,
                  CRMM_ERROR_INVALID_ARGUMENT, "elements of 4 bytes");

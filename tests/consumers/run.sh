@@ -67,6 +67,9 @@ for kind in static shared both; do
     check "$kind: C runs" "./app-$kind"
     check "$kind: C++ by pkg-config" build_with "$work/$kind" crmm "app-$kind-c++" c++ "$here/app.cpp"
     check "$kind: C++ runs" "./app-$kind-c++"
+    check "$kind: crmm.hpp by pkg-config" build_with "$work/$kind" crmm "app-$kind-hpp" c++ \
+        -std=c++17 "$here/app_hpp.cpp"
+    check "$kind: crmm.hpp runs" "./app-$kind-hpp"
     check "$kind: no header is missing" cmp <(cd "$work/$kind/include" && find . -name '*.h*' | sort) \
         <(cd "$work/static/include" && find . -name '*.h*' | sort)
     check "$kind: no other header is installed" not grep -rlE --exclude=cuda_mr.hpp \

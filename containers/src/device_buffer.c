@@ -8,6 +8,7 @@
 #include <crmm/internal/report.h>
 
 #include "report_null.h"
+#include "require_waitable.h"
 #include "take_resource.h"
 
 static const char class_name[] = "device_buffer";
@@ -93,7 +94,10 @@ static crmm_status init_copy(crmm_device_buffer *buffer, const void *source, siz
                           "crmm_device_buffer_init_copy: source is NULL, with %zu bytes to copy",
                           size);
     }
-    crmm_status status = create(&made, size, alignment, stream, mr);
+    crmm_status status = wait ? require_waitable(class_name, stream) : CRMM_SUCCESS;
+    if (status == CRMM_SUCCESS) {
+        status = create(&made, size, alignment, stream, mr);
+    }
     if (status != CRMM_SUCCESS) {
         return status;
     }

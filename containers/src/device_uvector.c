@@ -8,6 +8,7 @@
 #include <crmm/internal/floor.h>
 
 #include "report_null.h"
+#include "require_waitable.h"
 
 static const char class_name[] = "device_uvector";
 
@@ -213,7 +214,10 @@ static crmm_status copy(const crmm_device_uvector *vector, void *destination, co
     if (status != CRMM_SUCCESS) {
         return status;
     }
-    status = crmm_priv_cuda_copy_async(destination, source, vector->element_size, stream);
+    status = wait ? require_waitable(class_name, stream) : CRMM_SUCCESS;
+    if (status == CRMM_SUCCESS) {
+        status = crmm_priv_cuda_copy_async(destination, source, vector->element_size, stream);
+    }
     if (status == CRMM_SUCCESS && wait) {
         status = crmm_priv_cuda_stream_synchronize(stream);
     }

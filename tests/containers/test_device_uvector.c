@@ -637,6 +637,34 @@ Test(device_uvector, element_sees_what_its_stream_has_queued)
     cuda(cudaStreamDestroy(stream));
 }
 
+Test(device_uvector, waiting_for_a_captured_stream_is_refused_and_the_capture_kept)
+{
+    int32s vector;
+    const int32_t value = 5;
+    int32_t read = 7;
+    cudaGraph_t graph = NULL;
+    enum cudaStreamCaptureStatus state = cudaStreamCaptureStatusNone;
+    crmm_device_buffer buffer = {.size = 77};
+
+    need_devices(1);
+    cudaStream_t stream = make_stream();
+    expect_success(int32s_init(&vector, 1, NULL, NULL));
+    cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
+    expect_failure(int32s_set_element(&vector, 0, &value, stream), CRMM_ERROR_UNSUPPORTED,
+                   "is being captured, and cannot be waited for");
+    expect_status(int32s_element(&vector, 0, stream, &read), CRMM_ERROR_UNSUPPORTED);
+    expect_failure(crmm_device_buffer_init_copy_sync(&buffer, &value, 4, stream, NULL),
+                   CRMM_ERROR_UNSUPPORTED, "is being captured");
+    expect_equal(read, 7);
+    expect_equal(buffer.size, 77);
+    cuda(cudaStreamIsCapturing(stream, &state));
+    expect_equal(state, cudaStreamCaptureStatusActive);
+    cuda(cudaStreamEndCapture(stream, &graph));
+    cuda(cudaGraphDestroy(graph));
+    int32s_finish(&vector);
+    cuda(cudaStreamDestroy(stream));
+}
+
 /* ---- pointers ---- */
 
 Test(device_uvector, begin_and_end_enclose_the_elements)

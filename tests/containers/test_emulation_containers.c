@@ -24,7 +24,8 @@ typedef struct fixture {
     crmm_device_uvector made_vector;
     crmm_device_scalar made_scalar;
     uint64_t value;
-    crmm_stream other_stream;
+    crmm_stream other_stream;   /* of device 0 */
+    crmm_stream current_stream; /* of the current device */
 } fixture;
 
 typedef crmm_status (*attempt)(fixture *f);
@@ -32,10 +33,11 @@ typedef crmm_status (*attempt)(fixture *f);
 static const uint64_t ones = 0x1111111111111111;
 static const uint64_t twos = 0x2222222222222222;
 
-static void set_up(fixture *f, crmm_stream other_stream)
+static void set_up(fixture *f, const crmm_stream streams[2], int current)
 {
     memset(f, 0, sizeof(*f));
-    f->other_stream = other_stream;
+    f->other_stream = streams[0];
+    f->current_stream = streams[current];
     expect_success(crmm_device_uvector_init(&f->vector, 20, 8, NULL, NULL));
     device_fill(f->vector.buffer.data, 0x11, 160);
     expect_success(crmm_device_uvector_resize(&f->vector, 10, NULL));
@@ -76,12 +78,12 @@ static crmm_status buffer_init_clone(fixture *f)
 
 static crmm_status buffer_grow_empty(fixture *f)
 {
-    return crmm_device_buffer_resize(&f->made_buffer, 100, f->other_stream);
+    return crmm_device_buffer_resize(&f->made_buffer, 100, f->current_stream);
 }
 
 static crmm_status vector_init(fixture *f)
 {
-    return crmm_device_uvector_init(&f->made_vector, 10, 8, f->other_stream, NULL);
+    return crmm_device_uvector_init(&f->made_vector, 10, 8, f->current_stream, NULL);
 }
 
 static crmm_status vector_init_clone(fixture *f)
@@ -142,12 +144,12 @@ static crmm_status vector_back_element(fixture *f)
 
 static crmm_status scalar_init(fixture *f)
 {
-    return crmm_device_scalar_init(&f->made_scalar, 8, &ones, f->other_stream, NULL);
+    return crmm_device_scalar_init(&f->made_scalar, 8, &ones, f->current_stream, NULL);
 }
 
 static crmm_status scalar_init_async(fixture *f)
 {
-    return crmm_device_scalar_init_async(&f->made_scalar, 8, &ones, f->other_stream, NULL);
+    return crmm_device_scalar_init_async(&f->made_scalar, 8, &ones, f->current_stream, NULL);
 }
 
 static crmm_status scalar_init_uninitialized(fixture *f)
@@ -224,31 +226,48 @@ static const struct {
     {"allocator_allocate", allocator_allocate},
 };
 
+/* On both devices. */
 static size_t allocated(void)
 {
-    struct cudart_emulated_usage usage;
-    cr_assert(cudart_emulated_usage(0, &usage) == 0);
-    return usage.allocated;
+    size_t sum = 0;
+
+    for (int device = 0; device < 2; device++) {
+        struct cudart_emulated_usage usage;
+        cr_assert(cudart_emulated_usage(device, &usage) == 0);
+        sum += usage.allocated;
+    }
+    return sum;
 }
 
 /* ---- every position ---- */
 
+/* Leaves device 0 current, which may not be so: switching back may be the call that failed. */
+static void synchronise_both(void)
+{
+    for (int device = 1; device >= 0; device--) {
+        cuda(cudaSetDevice(device));
+        cuda(cudaDeviceSynchronize());
+    }
+}
+
 /* One attempt in which the call number `position` fails; false where there was no such call. */
-static bool fail_at(size_t which, unsigned long long position, cudaError_t error,
-                    crmm_stream other_stream)
+static bool fail_at(size_t which, unsigned long long position, cudaError_t error, int current,
+                    const crmm_stream streams[2])
 {
     const char *name = attempts[which].name;
     fixture f;
-    set_up(&f, other_stream);
+    set_up(&f, streams, current);
     fixture before = f;
     size_t held = allocated();
     size_t findings = misuse_recorded()->count;
 
+    cuda(cudaSetDevice(current)); /* the containers are on device 0 */
     unsigned long long calls = cudart_emulated_calls(NULL);
     cudart_emulated_fail(NULL, position, 1, error);
     crmm_status status = attempts[which].attempt(&f);
     calls = cudart_emulated_calls(NULL) - calls;
     cudart_emulated_clear_faults();
+    synchronise_both();
     if (status != CRMM_SUCCESS) {
         cr_assert(crmm_last_error()->status == status, "%s at %llu", name, position);
         cr_assert(crmm_last_error()->native_code == (int)error, "%s at %llu", name, position);
@@ -260,7 +279,6 @@ static bool fail_at(size_t which, unsigned long long position, cudaError_t error
     cr_assert(cudaGetLastError() == cudaSuccess, "%s at %llu left an error", name, position);
     /* The elements are there either way. A free that failed is a finding, and its memory is left.
      */
-    cuda(cudaDeviceSynchronize());
     cr_assert(device_has(f.vector.buffer.data, 0x11, 80), "%s at %llu", name, position);
     cr_assert(device_has(crmm_device_scalar_data(&f.scalar), 0x11, 8), "%s at %llu", name,
               position);
@@ -270,28 +288,44 @@ static bool fail_at(size_t which, unsigned long long position, cudaError_t error
     if (!has_left_memory) {
         cr_assert(allocated() == 0, "%s at %llu leaks %zu bytes", name, position, allocated());
     }
-    cudart_emulated_clear_violations();
+    cr_assert(cudart_emulated_violations() == 0, "%s at %llu: %s", name, position,
+              cudart_emulated_violation(0));
     return calls >= position;
+}
+
+/* A new process with two devices, a stream on each, and device 0 current. */
+static void start_anew(crmm_stream streams[2])
+{
+    cudart_emulated_reset();
+    cr_assert(cudart_emulated_set_devices(2) == 0);
+    cuda(cudaSetDevice(1));
+    streams[1] = make_stream();
+    cuda(cudaSetDevice(0));
+    streams[0] = make_stream();
+}
+
+static void fail_everywhere(size_t which, cudaError_t error, int current)
+{
+    unsigned long long position = 1;
+    crmm_stream streams[2];
+
+    start_anew(streams);
+    while (fail_at(which, position, error, current, streams)) {
+        position++;
+        if (allocated() != 0) { /* left by a free that failed */
+            start_anew(streams);
+        }
+    }
+    cr_assert(position > 1, "%s makes no call", attempts[which].name);
 }
 
 Test(emulation_containers, a_failing_call_at_any_position_changes_and_loses_nothing)
 {
-    static const cudaError_t errors[] = {cudaErrorIllegalAddress, cudaErrorMemoryAllocation};
-
     misuse_recorder_start();
     for (size_t i = 0; i < sizeof(attempts) / sizeof(attempts[0]); i++) {
-        for (int error = 0; error < 2; error++) {
-            unsigned long long position = 1;
-            cudart_emulated_reset();
-            crmm_stream stream = make_stream();
-            while (fail_at(i, position, errors[error], stream)) {
-                position++;
-                if (allocated() != 0) { /* left by a free that failed */
-                    cudart_emulated_reset();
-                    stream = make_stream();
-                }
-            }
-            cr_assert(position > 1, "%s makes no call", attempts[i].name);
+        for (int current = 0; current < 2; current++) {
+            fail_everywhere(i, cudaErrorIllegalAddress, current);
+            fail_everywhere(i, cudaErrorMemoryAllocation, current);
         }
     }
 }

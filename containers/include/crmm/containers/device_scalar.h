@@ -100,7 +100,8 @@ CRMM_API void crmm_device_scalar_move(crmm_device_scalar *destination, crmm_devi
  * act with the scalar's device current, and fail with
  *  - CRMM_ERROR_INVALID_ARGUMENT: NULL `scalar` or `value`
  *  - CRMM_ERROR_OUT_OF_RANGE:     the scalar is empty
- *  - CRMM_ERROR_UNSUPPORTED:      a capture forbids it
+ *  - CRMM_ERROR_UNSUPPORTED:      a capture forbids it; for those that wait: `stream` is being
+ *                                 captured, and the capture stays valid
  *  - CRMM_ERROR_CUDA:             a CUDA call failed, for those that wait also an earlier one
  *  - CRMM_ERROR_FORKED:           in a forked child
  */

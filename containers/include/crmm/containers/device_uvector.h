@@ -177,7 +177,8 @@ CRMM_API void crmm_device_uvector_finish(crmm_device_uvector *vector);
  * act with the vector's device current, and fail with
  *  - CRMM_ERROR_INVALID_ARGUMENT: NULL `vector` or `value`
  *  - CRMM_ERROR_OUT_OF_RANGE:     `index` is not less than the size
- *  - CRMM_ERROR_UNSUPPORTED:      a capture forbids it
+ *  - CRMM_ERROR_UNSUPPORTED:      a capture forbids it; for those that wait: `stream` is being
+ *                                 captured, and the capture stays valid
  *  - CRMM_ERROR_CUDA:             a CUDA call failed, for those that wait also an earlier one
  *  - CRMM_ERROR_FORKED:           in a forked child
  */

@@ -8,6 +8,8 @@
 
 static const char class_name[] = "device_scalar";
 
+_Static_assert(sizeof(crmm_device_scalar) == sizeof(crmm_device_uvector), "the layout is frozen");
+
 /* ---- helpers ---- */
 
 static crmm_status require_scalar(const char *call, const crmm_device_scalar *scalar)

@@ -12,6 +12,9 @@
 
 static const char class_name[] = "device_uvector";
 
+_Static_assert(sizeof(crmm_device_uvector) == sizeof(crmm_device_buffer) + sizeof(size_t),
+               "the layout is frozen");
+
 /* ---- helpers ---- */
 
 static crmm_status require_vector(const char *call, const crmm_device_uvector *vector)

@@ -9,6 +9,9 @@
 
 static const char class_name[] = "polymorphic_allocator";
 
+_Static_assert(sizeof(crmm_polymorphic_allocator) == sizeof(size_t) + sizeof(void *),
+               "the layout is frozen");
+
 /* ---- init ---- */
 
 /* What every function that makes an allocator is given to fill, and for what. */

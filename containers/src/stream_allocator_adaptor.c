@@ -7,6 +7,10 @@
 
 static const char class_name[] = "stream_allocator_adaptor";
 
+_Static_assert(sizeof(crmm_stream_allocator_adaptor) ==
+                   sizeof(crmm_polymorphic_allocator) + sizeof(crmm_stream),
+               "the layout is frozen");
+
 /* ---- init ---- */
 
 crmm_status crmm_stream_allocator_adaptor_init(crmm_stream_allocator_adaptor *adaptor,

@@ -44,7 +44,8 @@ configure_for_tests() {
 compile() {
     local log=$1.compile.log
     if ! ninja -C "$1" >"$log" 2>&1; then
-        tail -n 50 "$log" >&2
+        # Only what failed.
+        grep -vE '^\[[0-9]+/[0-9]+\] ' "$log" | head -n 50 >&2
         return 1
     fi
 }

@@ -33,7 +33,14 @@ class Counts:
 
 
 def suites_of(test_name):
-    """'crmm:core+threads / core/fork' is in the suites core and threads."""
+    """The Meson suites of a test, by its name in the logs.
+
+    core/fork in the suites core and threads is 'crmm:core+threads / core/fork' to older Mesons, and
+    'core+threads - crmm:core/fork' to newer ones.
+    """
+    head, separator, _ = test_name.partition(' - ')
+    if separator:
+        return head.split('+')
     head, separator, _ = test_name.partition(' / ')
     return head.partition(':')[2].split('+') if separator else []
 

@@ -12,6 +12,8 @@
 #include <crmm/internal/held.h>
 #include <crmm/internal/log.h>
 
+#include "floor_call.h"
+
 /* ---- the process ---- */
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -44,8 +46,7 @@ static void set_up(void)
     (void)pthread_atfork(NULL, NULL, note_fork);
 }
 
-/* Whether CUDA may be called: cudaSuccess, or the error that calling it would give. */
-static cudaError_t begin(void)
+cudaError_t crmm_priv_floor_begin(void)
 {
     if (__atomic_load_n(&forked, __ATOMIC_RELAXED)) {
         return cudaErrorInitializationError;
@@ -57,8 +58,7 @@ static cudaError_t begin(void)
     return cudaSuccess;
 }
 
-/* Clear the error of our own call, unless another one was pending before it. */
-static cudaError_t settle(cudaError_t pending, cudaError_t error)
+cudaError_t crmm_priv_floor_settle(cudaError_t pending, cudaError_t error)
 {
     if (error != cudaSuccess && pending == cudaSuccess) {
         (void)cudaGetLastError();
@@ -101,8 +101,7 @@ static crmm_status status_of(cudaError_t error, crmm_status otherwise)
     return otherwise;
 }
 
-/* The status of a call that is no allocation, described; cudaSuccess is success. */
-static crmm_status check(const char *call, cudaError_t error)
+crmm_status crmm_priv_floor_check(const char *call, cudaError_t error)
 {
     if (error == cudaSuccess) {
         return CRMM_SUCCESS;
@@ -111,8 +110,13 @@ static crmm_status check(const char *call, cudaError_t error)
                 crmm_priv_cuda_error_name((int)error), crmm_priv_cuda_error_text((int)error));
 }
 
-static crmm_status check_allocation(const char *who, const char *call, size_t bytes,
-                                    cudaError_t error)
+crmm_status crmm_priv_cuda_check(const char *call, int code)
+{
+    return crmm_priv_floor_check(call, (cudaError_t)code);
+}
+
+crmm_status crmm_priv_floor_check_allocation(const char *who, const char *call, size_t bytes,
+                                             cudaError_t error)
 {
     if (error == cudaSuccess) {
         crmm_priv_held_add(bytes);
@@ -125,45 +129,42 @@ static crmm_status check_allocation(const char *who, const char *call, size_t by
                       crmm_priv_cuda_error_name((int)error), crmm_priv_cuda_error_text((int)error));
 }
 
-/* Make a runtime call by the rules of the floor and store what it returned. A macro, since the
- * pending error must be looked at between the check and the call. */
-#define CALL(error, call)                                 \
-    do {                                                  \
-        (error) = begin();                                \
-        if ((error) == cudaSuccess) {                     \
-            cudaError_t pending_ = cudaPeekAtLastError(); \
-            (error) = settle(pending_, (call));           \
-        }                                                 \
-    } while (0)
-
 /* ---- devices ---- */
 
 crmm_status crmm_priv_cuda_device_count(int *count)
 {
     cudaError_t error;
     CALL(error, cudaGetDeviceCount(count));
-    return check("cudaGetDeviceCount", error);
+    return crmm_priv_floor_check("cudaGetDeviceCount", error);
 }
 
 crmm_status crmm_priv_cuda_current_device(int *device)
 {
     cudaError_t error;
     CALL(error, cudaGetDevice(device));
-    return check("cudaGetDevice", error);
+    return crmm_priv_floor_check("cudaGetDevice", error);
 }
 
 crmm_status crmm_priv_cuda_set_device(int device)
 {
     cudaError_t error;
     CALL(error, cudaSetDevice(device));
-    return check("cudaSetDevice", error);
+    return crmm_priv_floor_check("cudaSetDevice", error);
 }
 
 crmm_status crmm_priv_cuda_memory(size_t *free_bytes, size_t *total_bytes)
 {
     cudaError_t error;
     CALL(error, cudaMemGetInfo(free_bytes, total_bytes));
-    return check("cudaMemGetInfo", error);
+    return crmm_priv_floor_check("cudaMemGetInfo", error);
+}
+
+bool crmm_priv_cuda_reaches_pageable(int device)
+{
+    int value = 0;
+    cudaError_t error;
+    CALL(error, cudaDeviceGetAttribute(&value, cudaDevAttrPageableMemoryAccess, device));
+    return error == cudaSuccess && value == 1;
 }
 
 int crmm_priv_cuda_try_enter_device(int device, int *previous)
@@ -186,7 +187,8 @@ int crmm_priv_cuda_try_enter_device(int device, int *previous)
 
 crmm_status crmm_priv_cuda_enter_device(int device, int *previous)
 {
-    return check("cudaSetDevice", (cudaError_t)crmm_priv_cuda_try_enter_device(device, previous));
+    return crmm_priv_floor_check("cudaSetDevice",
+                                 (cudaError_t)crmm_priv_cuda_try_enter_device(device, previous));
 }
 
 void crmm_priv_cuda_leave_device(int previous)
@@ -205,23 +207,29 @@ void crmm_priv_cuda_leave_device(int previous)
 crmm_status crmm_priv_cuda_malloc(const char *who, size_t bytes, void **ptr)
 {
     cudaError_t error;
-    CALL(error, cudaMalloc(ptr, bytes));
-    return check_allocation(who, "cudaMalloc", bytes, error);
+    CALL_BESIDE_CAPTURES(error, cudaMalloc(ptr, bytes));
+    return crmm_priv_floor_check_allocation(who, "cudaMalloc", bytes, error);
 }
 
 crmm_status crmm_priv_cuda_malloc_managed(const char *who, size_t bytes, void **ptr)
 {
     cudaError_t error;
-    CALL(error, cudaMallocManaged(ptr, bytes, cudaMemAttachGlobal));
-    return check_allocation(who, "cudaMallocManaged", bytes, error);
+    CALL_BESIDE_CAPTURES(error, cudaMallocManaged(ptr, bytes, cudaMemAttachGlobal));
+    return crmm_priv_floor_check_allocation(who, "cudaMallocManaged", bytes, error);
 }
 
-int crmm_priv_cuda_free(void *ptr, size_t bytes)
+crmm_status crmm_priv_cuda_host_alloc(const char *who, size_t bytes, void **ptr)
 {
     cudaError_t error;
-    CALL(error, cudaFree(ptr));
+    CALL_BESIDE_CAPTURES(error, cudaHostAlloc(ptr, bytes, cudaHostAllocPortable));
+    return crmm_priv_floor_check_allocation(who, "cudaHostAlloc", bytes, error);
+}
+
+/* What a free has come to: while the program ends, the memory ends with it. */
+static int check_free(cudaError_t error, size_t bytes)
+{
     if (error == cudaErrorCudartUnloading) {
-        return cudaSuccess; /* the program is ending and the memory with it */
+        return cudaSuccess;
     }
     if (error == cudaSuccess) {
         crmm_priv_held_subtract(bytes);
@@ -229,12 +237,26 @@ int crmm_priv_cuda_free(void *ptr, size_t bytes)
     return (int)error;
 }
 
+int crmm_priv_cuda_free(void *ptr, size_t bytes)
+{
+    cudaError_t error;
+    CALL_BESIDE_CAPTURES(error, cudaFree(ptr));
+    return check_free(error, bytes);
+}
+
+int crmm_priv_cuda_host_free(void *ptr, size_t bytes)
+{
+    cudaError_t error;
+    CALL_BESIDE_CAPTURES(error, cudaFreeHost(ptr));
+    return check_free(error, bytes);
+}
+
 crmm_status crmm_priv_cuda_copy_async(void *destination, const void *source, size_t bytes,
                                       crmm_stream stream)
 {
     cudaError_t error;
     CALL(error, cudaMemcpyAsync(destination, source, bytes, cudaMemcpyDefault, stream));
-    return check("cudaMemcpyAsync", error);
+    return crmm_priv_floor_check("cudaMemcpyAsync", error);
 }
 
 crmm_status crmm_priv_cuda_memset_async(void *ptr, int byte, size_t bytes, crmm_stream stream)
@@ -285,14 +307,14 @@ crmm_status crmm_priv_cuda_prefetch(const void *ptr, size_t bytes, int device, c
 {
     cudaError_t error;
     CALL(error, prefetch(ptr, bytes, device, stream));
-    return check("cudaMemPrefetchAsync", error);
+    return crmm_priv_floor_check("cudaMemPrefetchAsync", error);
 }
 
 crmm_status crmm_priv_cuda_prefer_location(const void *ptr, size_t bytes, int device)
 {
     cudaError_t error;
-    CALL(error, prefer_location(ptr, bytes, device));
-    return check("cudaMemAdvise", error);
+    CALL_BESIDE_CAPTURES(error, prefer_location(ptr, bytes, device));
+    return crmm_priv_floor_check("cudaMemAdvise", error);
 }
 
 /* ---- streams ----
@@ -308,8 +330,7 @@ static current_context_call current_context;
 static stream_id_call stream_id;
 static stream_capturing_call stream_capturing;
 
-/* The entry point with the behaviour of driver version 12.0, or NULL. */
-static void *find_entry(const char *name)
+void *crmm_priv_floor_entry(const char *name)
 {
     enum cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
     void *entry = NULL;
@@ -326,9 +347,9 @@ static void *find_entry(const char *name)
 static void find_entries(void)
 {
     /* POSIX lets an object pointer be a function's; C does not say how to write it. */
-    *(void **)&current_context = find_entry("cuCtxGetCurrent");
-    *(void **)&stream_id = find_entry("cuStreamGetId");
-    *(void **)&stream_capturing = find_entry("cuStreamIsCapturing");
+    *(void **)&current_context = crmm_priv_floor_entry("cuCtxGetCurrent");
+    *(void **)&stream_id = crmm_priv_floor_entry("cuStreamGetId");
+    *(void **)&stream_capturing = crmm_priv_floor_entry("cuStreamIsCapturing");
 }
 
 /* Driver codes equal the runtime's where both have the error. */
@@ -381,7 +402,7 @@ static cudaError_t ask_capturing(crmm_stream stream, CUstreamCaptureStatus *stat
 int crmm_priv_cuda_capturing(crmm_stream stream, bool *capturing)
 {
     CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;
-    cudaError_t error = begin();
+    cudaError_t error = crmm_priv_floor_begin();
 
     *capturing = false;
     if (error == cudaErrorCudartUnloading) {
@@ -423,7 +444,7 @@ static cudaError_t ask_id(crmm_stream stream, unsigned long long *id)
 crmm_status crmm_priv_cuda_stream_id(crmm_stream stream, uint64_t *id)
 {
     unsigned long long found = 0;
-    cudaError_t error = begin();
+    cudaError_t error = crmm_priv_floor_begin();
 
     if (error == cudaSuccess) {
         error = prepare_driver(stream);
@@ -434,14 +455,37 @@ crmm_status crmm_priv_cuda_stream_id(crmm_stream stream, uint64_t *id)
     if (error == cudaSuccess) {
         *id = found;
     }
-    return check("cuStreamGetId", error);
+    return crmm_priv_floor_check("cuStreamGetId", error);
 }
 
 crmm_status crmm_priv_cuda_stream_synchronize(crmm_stream stream)
 {
     cudaError_t error;
     CALL(error, cudaStreamSynchronize(stream));
-    return check("cudaStreamSynchronize", error);
+    return crmm_priv_floor_check("cudaStreamSynchronize", error);
+}
+
+int crmm_priv_cuda_wait(crmm_stream stream)
+{
+    cudaError_t error;
+    CALL_BESIDE_CAPTURES(error, cudaStreamSynchronize(stream));
+    return error == cudaErrorCudartUnloading ? (int)cudaSuccess : (int)error;
+}
+
+crmm_status crmm_priv_cuda_stream_create(bool non_blocking, crmm_stream *stream)
+{
+    cudaError_t error;
+    CALL(error, cudaStreamCreateWithFlags(stream, non_blocking ? cudaStreamNonBlocking
+                                                               : cudaStreamDefault));
+    return crmm_priv_floor_check("cudaStreamCreateWithFlags", error);
+}
+
+int crmm_priv_cuda_stream_destroy(crmm_stream stream)
+{
+    cudaError_t error;
+    CALL(error, cudaStreamDestroy(stream));
+    /* The program is ending and the stream with it. */
+    return error == cudaErrorCudartUnloading ? (int)cudaSuccess : (int)error;
 }
 
 crmm_status crmm_priv_cuda_order_streams(crmm_stream earlier, crmm_stream later)
@@ -451,13 +495,13 @@ crmm_status crmm_priv_cuda_order_streams(crmm_stream earlier, crmm_stream later)
 
     CALL(error, cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
     if (error != cudaSuccess) {
-        return check("cudaEventCreateWithFlags", error);
+        return crmm_priv_floor_check("cudaEventCreateWithFlags", error);
     }
     CALL(error, cudaEventRecord(event, earlier));
-    crmm_status status = check("cudaEventRecord", error);
+    crmm_status status = crmm_priv_floor_check("cudaEventRecord", error);
     if (status == CRMM_SUCCESS) {
         CALL(error, cudaStreamWaitEvent(later, event, 0));
-        status = check("cudaStreamWaitEvent", error);
+        status = crmm_priv_floor_check("cudaStreamWaitEvent", error);
     }
     /* The wait keeps what it needs; a destroy that fails has an earlier fault as its cause, which
      * the next call returns. */

@@ -6,6 +6,7 @@
 static bool watching;
 static size_t held;
 static size_t peak;
+static size_t pool_peak; /* of the driver's pools that are gone */
 
 void crmm_priv_held_watch(void)
 {
@@ -31,8 +32,16 @@ void crmm_priv_held_subtract(size_t bytes)
     }
 }
 
+void crmm_priv_held_add_pool_peak(size_t bytes)
+{
+    if (__atomic_load_n(&watching, __ATOMIC_RELAXED)) {
+        (void)__atomic_fetch_add(&pool_peak, bytes, __ATOMIC_RELAXED);
+    }
+}
+
 void crmm_priv_held_reset_peak(void)
 {
+    __atomic_store_n(&pool_peak, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&peak, crmm_priv_held_now(), __ATOMIC_RELAXED);
 }
 
@@ -43,5 +52,5 @@ size_t crmm_priv_held_now(void)
 
 size_t crmm_priv_held_peak(void)
 {
-    return __atomic_load_n(&peak, __ATOMIC_RELAXED);
+    return __atomic_load_n(&peak, __ATOMIC_RELAXED) + __atomic_load_n(&pool_peak, __ATOMIC_RELAXED);
 }

@@ -14,7 +14,7 @@ static crmm_status enter_in_ledger(crmm_priv_leaf *leaf, size_t bytes, size_t al
         crmm_priv_ledger_add(&leaf->state->ledger, ptr, bytes, alignment)) {
         return CRMM_SUCCESS;
     }
-    (void)leaf->calls->deallocate(ptr, bytes);
+    (void)leaf->calls->deallocate(leaf, ptr, bytes);
     return FAIL_BYTES(CRMM_ERROR_OUT_OF_MEMORY, 0, bytes,
                       "%s: no host memory to keep the books of %zu bytes",
                       crmm_resource_name(&leaf->base), bytes);
@@ -38,7 +38,7 @@ crmm_status crmm_priv_leaf_allocate_sync(crmm_resource *resource, size_t bytes, 
     if (status != CRMM_SUCCESS) {
         return status;
     }
-    status = leaf->calls->allocate(who, bytes, alignment, &memory);
+    status = leaf->calls->allocate(leaf, bytes, alignment, &memory);
     crmm_priv_cuda_leave_device(previous);
     if (status != CRMM_SUCCESS) {
         return status;
@@ -81,7 +81,7 @@ static crmm_misuse_kind kind_of(int code)
 static void report_failed_free(crmm_misuse found, const char *call)
 {
     found.kind = kind_of(found.native_code);
-    crmm_priv_report(found, "%s: %s of %p (%zu bytes) failed: %s (%s)", found.resource_name, call,
+    crmm_priv_report(found, "%s: %s %p (%zu bytes) failed: %s (%s)", found.resource_name, call,
                      found.ptr, found.bytes, crmm_priv_cuda_error_name(found.native_code),
                      crmm_priv_cuda_error_text(found.native_code));
 }
@@ -98,7 +98,7 @@ void crmm_priv_leaf_deallocate_sync(crmm_resource *resource, void *ptr, size_t b
     }
     crmm_priv_books_subtract(&leaf->state->books, bytes);
 
-    int code = leaf->calls->deallocate(ptr, bytes);
+    int code = leaf->calls->deallocate(leaf, ptr, bytes);
     if (code != 0) {
         crmm_priv_books_add(&leaf->state->books, bytes);
         if (validate) {
@@ -126,7 +126,7 @@ void crmm_priv_leaf_deallocate(crmm_resource *resource, crmm_stream stream, void
 
     found.native_code = crmm_priv_cuda_capturing(stream, &capturing);
     if (found.native_code != 0) {
-        report_failed_free(found, "asking the stream");
+        report_failed_free(found, "asking the stream before freeing");
         return;
     }
     if (capturing) {
@@ -135,6 +135,12 @@ void crmm_priv_leaf_deallocate(crmm_resource *resource, crmm_stream stream, void
         return;
     }
     /* cudaFree waits for all work of the device that owns the memory, and so for `stream`. */
+    found.native_code =
+        ((const crmm_priv_leaf *)resource)->calls->wait_first ? crmm_priv_cuda_wait(stream) : 0;
+    if (found.native_code != 0) {
+        report_failed_free(found, "waiting for the stream before freeing");
+        return;
+    }
     crmm_priv_leaf_deallocate_sync(resource, ptr, bytes, alignment);
 }
 

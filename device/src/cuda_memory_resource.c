@@ -7,15 +7,21 @@
 
 #include "cuda_memory_resource.h"
 
-static crmm_status device_allocate(const char *who, size_t bytes, size_t alignment, void **ptr)
+static crmm_status device_allocate(crmm_priv_leaf *leaf, size_t bytes, size_t alignment, void **ptr)
 {
     (void)alignment; /* cudaMalloc gives CRMM_DEVICE_ALIGNMENT at least */
-    return crmm_priv_cuda_malloc(who, bytes, ptr);
+    return crmm_priv_cuda_malloc(crmm_resource_name(&leaf->base), bytes, ptr);
+}
+
+static int device_free(crmm_priv_leaf *leaf, void *ptr, size_t bytes)
+{
+    (void)leaf;
+    return crmm_priv_cuda_free(ptr, bytes);
 }
 
 static const crmm_priv_leaf_calls device_calls = {
     .allocate = device_allocate,
-    .deallocate = crmm_priv_cuda_free,
+    .deallocate = device_free,
     .largest_alignment = CRMM_DEVICE_ALIGNMENT,
     .free_name = "cudaFree",
 };

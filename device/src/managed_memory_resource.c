@@ -5,15 +5,22 @@
 #include <crmm/internal/floor.h>
 #include <crmm/internal/leaf.h>
 
-static crmm_status managed_allocate(const char *who, size_t bytes, size_t alignment, void **ptr)
+static crmm_status managed_allocate(crmm_priv_leaf *leaf, size_t bytes, size_t alignment,
+                                    void **ptr)
 {
     (void)alignment; /* cudaMallocManaged gives CRMM_DEVICE_ALIGNMENT at least */
-    return crmm_priv_cuda_malloc_managed(who, bytes, ptr);
+    return crmm_priv_cuda_malloc_managed(crmm_resource_name(&leaf->base), bytes, ptr);
+}
+
+static int managed_free(crmm_priv_leaf *leaf, void *ptr, size_t bytes)
+{
+    (void)leaf;
+    return crmm_priv_cuda_free(ptr, bytes);
 }
 
 static const crmm_priv_leaf_calls managed_calls = {
     .allocate = managed_allocate,
-    .deallocate = crmm_priv_cuda_free,
+    .deallocate = managed_free,
     .largest_alignment = CRMM_DEVICE_ALIGNMENT,
     .free_name = "cudaFree",
 };

@@ -9,6 +9,7 @@
 #include <crmm/internal/log.h>
 
 #include "cuda_memory_resource.h"
+#include "per_device_resource.h"
 
 /* What a device's containers need. */
 #define REQUIRED (CRMM_DEVICE_ACCESSIBLE | CRMM_STREAM_ORDERED)
@@ -125,6 +126,15 @@ static crmm_status set(const char *who, int device, crmm_resource *new_mr, crmm_
         crmm_resource_release(&old);
     }
     return CRMM_SUCCESS;
+}
+
+crmm_status crmm_priv_initial_device_resource(int device, crmm_resource **mr)
+{
+    crmm_status status = check_entry("crmm_priv_initial_device_resource", device);
+    if (status == CRMM_SUCCESS) {
+        *mr = &entries[device].initial.base;
+    }
+    return status;
 }
 
 crmm_status crmm_get_per_device_resource(int device, crmm_resource **mr)

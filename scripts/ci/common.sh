@@ -42,10 +42,10 @@ run_tests() {
     return "$status"
 }
 
-# fail_on_files DIR WHAT [PATTERN]: print and refuse what a tool left behind.
+# fail_on_files DIR WHAT PATTERN: print and refuse the reports in which a tool says something.
 fail_on_files() {
     local bad
-    bad=$(grep -lE "${3:-.}" -r "$1" || true)
+    bad=$(grep -lE "$3" -r "$1" || true)
     if [ -n "$bad" ]; then
         echo "$2 found something:" >&2
         # shellcheck disable=SC2086 # one word per file; names are the tool's own

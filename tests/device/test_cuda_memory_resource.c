@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The two resources that pass every request on to CUDA: what holds for cuda holds for managed, so
- * each case runs over both.
+ * The resources that pass every request on to CUDA: what holds for cuda holds for managed and
+ * pinned memory, so each case runs over all three.
  */
 #include <crmm/device/cuda_memory_resource.h>
 
@@ -11,6 +11,7 @@
 #include <crmm/core/alignment.h>
 #include <crmm/device/managed_memory_resource.h>
 #include <crmm/device/per_device_resource.h>
+#include <crmm/host/pinned_host_memory_resource.h>
 
 #include "cuda_support.h"
 #include "expect.h"
@@ -25,6 +26,8 @@ static const struct {
     {crmm_cuda_memory_resource, "cuda_memory_resource", "cudaMalloc",
      CRMM_DEVICE_ACCESSIBLE | CRMM_STREAM_ORDERED},
     {crmm_managed_memory_resource, "managed_memory_resource", "cudaMallocManaged",
+     CRMM_HOST_ACCESSIBLE | CRMM_DEVICE_ACCESSIBLE | CRMM_STREAM_ORDERED},
+    {crmm_pinned_host_memory_resource, "pinned_host_memory_resource", "cudaHostAlloc",
      CRMM_HOST_ACCESSIBLE | CRMM_DEVICE_ACCESSIBLE | CRMM_STREAM_ORDERED},
 };
 
@@ -151,7 +154,7 @@ Test(cuda_memory_resource, report_frees_that_cuda_refuses)
         cr_assert(misuse_recorded()->latest.ptr == &local);
         expect_equal(misuse_recorded()->latest.native_code, cudaErrorInvalidValue);
         expect_text(misuse_recorded()->resource_name, resources[i].name);
-        expect_misuse(crmm_deallocate_sync(mr, &local, 64, 256), CRMM_MISUSE_CUDA, "cudaFree of");
+        expect_misuse(crmm_deallocate_sync(mr, &local, 64, 256), CRMM_MISUSE_CUDA, "cudaFree");
         expect_success(crmm_resource_info(mr, &info));
         expect_equal(info.live, 0);
     }
@@ -270,20 +273,35 @@ Test(cuda_memory_resource, refuse_the_legacy_stream_while_a_blocking_stream_is_c
     cuda(cudaStreamDestroy(stream));
 }
 
-Test(cuda_memory_resource, sync_allocation_that_a_capture_forbids_is_unsupported)
+/* cudaMalloc and cudaFree would fail while anybody captures in the global mode, and kill the
+ * capture; they are made in the thread's relaxed mode. */
+Test(cuda_memory_resource, leave_captures_of_other_streams_valid)
 {
-    cudaGraph_t graph = NULL;
-    void *ptr = NULL;
+    static const enum cudaStreamCaptureMode modes[] = {cudaStreamCaptureModeGlobal,
+                                                       cudaStreamCaptureModeThreadLocal,
+                                                       cudaStreamCaptureModeRelaxed};
 
     need_devices(1);
-    cudaStream_t stream = make_stream();
-    cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
-    expect_failure(crmm_allocate_sync(crmm_cuda_memory_resource(), 4096, 256, &ptr),
-                   CRMM_ERROR_UNSUPPORTED, "cudaErrorStreamCaptureUnsupported");
-    expect_equal(crmm_last_error()->native_code, cudaErrorStreamCaptureUnsupported);
-    (void)cudaStreamEndCapture(stream, &graph); /* which the call has invalidated */
-    (void)cudaGetLastError();
-    cuda(cudaStreamDestroy(stream));
+    cudaStream_t captured = make_stream();
+    cudaStream_t other = make_stream();
+    misuse_recorder_start();
+    for (int i = 0; i < RESOURCES; i++) {
+        crmm_resource *mr = resources[i].get();
+        for (int mode = 0; mode < 3; mode++) {
+            cudaGraph_t graph = NULL;
+            void *ptr = NULL;
+            cuda(cudaStreamBeginCapture(captured, modes[mode]));
+            expect_success(crmm_allocate(mr, other, 4096, 256, &ptr));
+            crmm_deallocate(mr, other, ptr, 4096, 256);
+            expect_success(crmm_allocate_sync(mr, 4096, 256, &ptr));
+            crmm_deallocate_sync(mr, ptr, 4096, 256);
+            cuda(cudaStreamEndCapture(captured, &graph));
+            cuda(cudaGraphDestroy(graph));
+        }
+    }
+    expect_equal(misuse_recorded()->count, 0);
+    cuda(cudaStreamDestroy(captured));
+    cuda(cudaStreamDestroy(other));
 }
 
 static void *allocate_first_thing(void *stream)

@@ -5,6 +5,7 @@
 
 #include <crmm/device/managed_memory_resource.h>
 #include <crmm/device/per_device_resource.h>
+#include <crmm/host/pinned_host_memory_resource.h>
 
 #include "cuda_support.h"
 #include "expect.h"
@@ -13,9 +14,11 @@
 static const struct {
     crmm_resource *(*get)(void);
     const char *call;
+    const char *free_call;
 } resources[] = {
-    {crmm_cuda_memory_resource, "cudaMalloc"},
-    {crmm_managed_memory_resource, "cudaMallocManaged"},
+    {crmm_cuda_memory_resource, "cudaMalloc", "cudaFree"},
+    {crmm_managed_memory_resource, "cudaMallocManaged", "cudaFree"},
+    {crmm_pinned_host_memory_resource, "cudaHostAlloc", "cudaFreeHost"},
 };
 
 enum { RESOURCES = sizeof(resources) / sizeof(resources[0]) };
@@ -61,7 +64,7 @@ Test(emulation_cuda_memory_resource, failed_frees_are_reported_and_keep_the_book
         crmm_memory_info info = {.struct_size = sizeof(info)};
         void *ptr = NULL;
         expect_success(crmm_allocate_sync(mr, 100, 256, &ptr));
-        cudart_emulated_fail("cudaFree", 1, 0, cudaErrorIllegalAddress);
+        cudart_emulated_fail(resources[i].free_call, 1, 0, cudaErrorIllegalAddress);
         expect_misuse(crmm_deallocate_sync(mr, ptr, 100, 256), CRMM_MISUSE_CUDA,
                       "cudaErrorIllegalAddress");
         expect_equal(misuse_recorded()->latest.native_code, cudaErrorIllegalAddress);

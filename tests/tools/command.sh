@@ -110,7 +110,7 @@ expect_line out 1 '^crmm-replay [0-9]*\.[0-9]*\.[0-9]*$' 'prints the version'
 
 run --list
 expect_status 0 '--list'
-for class in cuda managed malloc; do
+for class in cuda managed malloc pinned_host; do
     expect_some out "^$class  " "lists $class"
 done
 

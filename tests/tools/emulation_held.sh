@@ -16,7 +16,7 @@ figure() {
     sed "s/.*\"$1\": *\\([0-9]*\\).*/\\1/" "$2"
 }
 
-for resource in cuda managed; do
+for resource in cuda_async cuda managed; do
     for trace in etl resnet_train; do
         rm -f "$folder/report"
         run --json --resource "$resource" "$traces/$trace.csv.gz"
@@ -30,6 +30,11 @@ for resource in cuda managed; do
     done
 done
 expect_line out 1 '"peak_live_bytes":7503740968,"peak_held_bytes":7503740968,' 'and it is the right figure'
+
+run --json --resource pinned_host "$traces/etl.csv.gz"
+expect_status 0 'etl through pinned_host'
+[ "$(figure peak_held_bytes "$folder/out")" = "$(figure peak_pinned_bytes "$folder/report")" ]
+check 'what was held is the peak of page-locked memory'
 
 # User report 71, and 9: which resource survives this trace is a question of one command.
 cat >"$folder/two_streams.csv" <<'EOF'
@@ -48,8 +53,13 @@ expect_line out 1 '"peak_live_bytes":1073741824,"peak_held_bytes":1073741824,.*"
 printf 'time_us,action,id,bytes,stream\n0,alloc,0,512,1\n' >"$folder/one.csv"
 run --json "$folder/one.csv"
 expect_status 0 'everything is compared'
-for resource in cuda managed malloc; do
+for resource in cuda managed malloc pinned_host cuda_async; do
     expect_some out "\"resource\":\"$resource\"" "$resource is among it"
 done
+
+printf 'time_us,action,id,bytes,stream\n0,alloc,0,9223372036854775807,1\n' >"$folder/huge.csv"
+run --json "$folder/huge.csv"
+expect_status 1 'more than any machine has'
+expect_some err 'pinned_host is left out: .*huge.csv would lock 8388608.00 TiB' 'the memory of the machine is not locked for it'
 
 finish

@@ -152,6 +152,22 @@ Test(events, compressed_data_that_ends_too_early_is_an_error)
     expect_refused(path, "cannot be read: the compressed data ends too early");
 }
 
+Test(events, the_peak_is_that_of_the_rows)
+{
+    trace read;
+    problem why;
+
+    cr_assert(trace_load(&read, folder_write("trace.csv", GOOD_ROWS "30,alloc,2,6,0\n"), &why));
+    cr_expect(trace_peak_live(&read) == 519);
+    trace_free(&read);
+    cr_assert(trace_load(&read,
+                         folder_write("trace.csv", GOOD_ROWS "30,alloc,2,"
+                                                             "18446744073709551615,0\n"),
+                         &why));
+    cr_expect(trace_peak_live(&read) == SIZE_MAX, "more than can be counted");
+    trace_free(&read);
+}
+
 /* ---- the side file ---- */
 
 #define TWO_BLOCKS \

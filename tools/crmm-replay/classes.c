@@ -9,9 +9,13 @@
 #include <string.h>
 
 #include <crmm/core/options.h>
+#include <crmm/device/cuda_async_managed_memory_resource.h>
+#include <crmm/device/cuda_async_memory_resource.h>
 #include <crmm/device/cuda_memory_resource.h>
 #include <crmm/device/managed_memory_resource.h>
+#include <crmm/device/vmm_memory_resource.h>
 #include <crmm/host/malloc_memory_resource.h>
+#include <crmm/host/pinned_host_memory_resource.h>
 
 #include "classes_config.h"
 
@@ -45,6 +49,43 @@ static crmm_status create_malloc(const uint64_t *values, crmm_resource *upstream
     (void)upstream;
     *out = crmm_malloc_memory_resource();
     return CRMM_SUCCESS;
+}
+
+static crmm_status create_pinned_host(const uint64_t *values, crmm_resource *upstream,
+                                      crmm_resource **out)
+{
+    (void)values;
+    (void)upstream;
+    *out = crmm_pinned_host_memory_resource();
+    return CRMM_SUCCESS;
+}
+
+static crmm_status create_cuda_async(const uint64_t *values, crmm_resource *upstream,
+                                     crmm_resource **out)
+{
+    (void)upstream;
+    return crmm_cuda_async_memory_resource_create(
+        CRMM_OPTIONS(crmm_cuda_async_memory_resource, .initial_pool_size = values[0],
+                     .release_threshold = values[1], .export_handle_type = values[2],
+                     .require = values[3]),
+        out);
+}
+
+static crmm_status create_cuda_async_managed(const uint64_t *values, crmm_resource *upstream,
+                                             crmm_resource **out)
+{
+    (void)values;
+    (void)upstream;
+    return crmm_cuda_async_managed_memory_resource_create(out);
+}
+
+static crmm_status create_vmm(const uint64_t *values, crmm_resource *upstream, crmm_resource **out)
+{
+    (void)upstream;
+    return crmm_vmm_memory_resource_create(
+        CRMM_OPTIONS(crmm_vmm_memory_resource, .handle_size = values[0],
+                     .export_handle_type = values[1], .require = values[2]),
+        out);
 }
 
 /* ---- adaptors ---- */
@@ -82,6 +123,50 @@ const resource_class classes[] = {
         .upstream = UPSTREAM_NONE,
         .compared = true,
         .create = create_malloc,
+    },
+    {
+        .name = "pinned_host",
+        .summary = "page-locked host memory of cudaHostAlloc",
+        .upstream = UPSTREAM_NONE,
+        .compared = true,
+        .locks_memory = true,
+        .create = create_pinned_host,
+    },
+    {
+        .name = "cuda_async",
+        .summary = "a memory pool of the driver",
+        .upstream = UPSTREAM_NONE,
+        .compared = true,
+        .parameters =
+            {
+                {"initial_pool_size", PARAMETER_SIZE, false, "bytes to have ready; default none"},
+                {"release_threshold", PARAMETER_SIZE, false,
+                 "bytes to keep when memory could go back; default all"},
+                {"export_handle_type", PARAMETER_SIZE, false,
+                 "how memory can be shared: 1 file descriptor, 8 fabric; default not at all"},
+                {"require", PARAMETER_FLAG, false, "fail where the device has no memory pools"},
+            },
+        .create = create_cuda_async,
+    },
+    {
+        .name = "cuda_async_managed",
+        .summary = "the driver's pool of managed memory (CUDA 13)",
+        .upstream = UPSTREAM_NONE,
+        .create = create_cuda_async_managed,
+    },
+    {
+        .name = "vmm",
+        .summary = "physical memory mapped into address ranges, in whole pages of the device",
+        .upstream = UPSTREAM_NONE,
+        .parameters =
+            {
+                {"handle_size", PARAMETER_SIZE, false, "bytes behind one handle; default a block"},
+                {"export_handle_type", PARAMETER_SIZE, false,
+                 "how handles can be shared: 1 file descriptor, 8 fabric; default not at all"},
+                {"require", PARAMETER_FLAG, false,
+                 "fail where the device has no virtual memory management"},
+            },
+        .create = create_vmm,
     },
 #if HAVE_ADAPTOR_LIMITING
     {

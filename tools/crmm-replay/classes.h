@@ -39,7 +39,8 @@ typedef struct resource_class {
     const char *name;
     const char *summary;
     class_upstream upstream;
-    bool compared; /* without --resource, where it stands alone with its defaults */
+    bool compared;     /* without --resource, where it stands alone with its defaults */
+    bool locks_memory; /* of the host: not compared where a trace would need much of that */
     class_parameter parameters[CLASS_MOST_PARAMETERS]; /* up to the first without a name */
     crmm_status (*create)(const uint64_t *values, crmm_resource *upstream, crmm_resource **out);
 } resource_class;

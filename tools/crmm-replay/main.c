@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <crmm/core/version.h>
 
@@ -243,6 +244,26 @@ static bool is_left_out(const program *self, const trace *what, replay_outcome o
             result->failure.line == what->rows[0].line);
 }
 
+/*
+ * Whether a class that nobody asked for would lock more of the host's memory than this machine can
+ * spare: half, beside all else that runs on it.
+ */
+static bool would_lock_too_much(const program *self, const trace *what, const spec *through)
+{
+    size_t memory = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+    size_t needed = trace_peak_live(what);
+    char texts[2][NUMBER_SIZE_TEXT];
+
+    if (!self->comparing || !through->parts[0].of->locks_memory || needed <= memory / 2) {
+        return false;
+    }
+    (void)fprintf(stderr,
+                  "crmm-replay: %s is left out: %s would lock %s of this machine's %s of memory\n",
+                  through->text, what->path, number_print_size(needed, texts[0]),
+                  number_print_size(memory, texts[1]));
+    return true;
+}
+
 static void note_status(program *self, exit_status status)
 {
     self->status = status > self->status ? status : self->status;
@@ -252,6 +273,10 @@ static void replay_one(program *self, const trace *what, const spec *through)
 {
     report_line line = {.trace = what->path, .resource = through->text};
     problem why = {{0}};
+
+    if (would_lock_too_much(self, what, through)) {
+        return;
+    }
     replay_outcome outcome = replay_best(self, what, through, &line.result, &why);
 
     if (is_left_out(self, what, outcome, &line.result)) {

@@ -401,13 +401,19 @@ static bool set_up(run *state)
     return create_streams(state);
 }
 
+static bool wait_for_all(const run *state)
+{
+    return state->streams == NULL || cuda_synchronize(state->why);
+}
+
 /* The streams go after the resource, which may know them. */
 static bool take_down(run *state, problem *why)
 {
     state->why = why;
-    bool good = state->streams == NULL || cuda_synchronize(state->why);
+    bool good = wait_for_all(state); /* no work may be pending on what is given back */
 
     free_rest(state);
+    good = wait_for_all(state) && good; /* nor a free on a resource that goes */
     crmm_resource_release(&state->resource);
     return destroy_streams(state) && good;
 }
@@ -417,7 +423,6 @@ static void finish_result(const run *state)
     replay_result *result = state->result;
     double calls = (double)result->calls;
 
-    result->peak_held = crmm_priv_held_peak();
     if (result->calls > 0) {
         double measured = (double)state->elapsed_ns / calls - (double)clock_cost_ns();
         result->ns_per_call = measured > 0 ? measured : 0;
@@ -453,6 +458,8 @@ replay_outcome replay_run(const trace *what, const spec *through, replay_result 
     bool good = set_up(&state) && replay_rows(&state);
     finish_result(&state);
     good = take_down(&state, good ? why : &later) && good;
+    /* Now, since a pool of the driver's is counted when it is done with. */
+    result->peak_held = crmm_priv_held_peak();
     if (good && crmm_misuse_count() != findings) {
         good = problem_set(why, "%s: %s: the library has found misuse, so the figures mean nothing",
                            what->path, through->text);

@@ -138,3 +138,23 @@ void trace_free(trace *out)
     free(out->uses);
     *out = (trace){0};
 }
+
+size_t trace_peak_live(const trace *of)
+{
+    size_t live = 0;
+    size_t peak = 0;
+
+    for (size_t i = 0; i < of->row_count; i++) {
+        const trace_row *row = &of->rows[i];
+        if (row->block == TRACE_NO_BLOCK) {
+            continue;
+        }
+        if (row->action == TRACE_FREE) {
+            live -= row->bytes;
+        } else if (__builtin_add_overflow(live, row->bytes, &live)) {
+            return SIZE_MAX;
+        }
+        peak = live > peak ? live : peak;
+    }
+    return peak;
+}

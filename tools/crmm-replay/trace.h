@@ -65,6 +65,9 @@ typedef struct trace {
 bool trace_load(trace *out, const char *path, problem *why);
 void trace_free(trace *out);
 
+/* The most bytes live at any time, were every row served. */
+size_t trace_peak_live(const trace *of);
+
 /* ---- for the readers of the formats ---- */
 
 /* Room for one element more in an array that grows: true if `*array` and `*capacity` allow it. */

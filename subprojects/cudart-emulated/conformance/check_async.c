@@ -194,7 +194,7 @@ static void asy11(void)
 }
 
 const struct check async_checks[] = {
-    {"ASY01", asy01}, {"ASY02", asy02}, {"ASY03", asy03}, {"ASY05", asy05}, {"ASY06", asy06},
-    {"ASY07", asy07}, {"ASY08", asy08}, {"ASY09", asy09}, {"ASY10", asy10}, {"ASY11", asy11},
-    {NULL, NULL},
+    {"ASY01", asy01}, {"ASY02", asy02}, {"ASY03", asy03}, {"ASY05", asy05},
+    {"ASY06", asy06}, {"ASY07", asy07}, {"ASY08", asy08}, {"ASY09", asy09},
+    {"ASY10", asy10}, {"ASY11", asy11}, {NULL, NULL},
 };

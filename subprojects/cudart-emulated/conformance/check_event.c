@@ -118,17 +118,6 @@ static void evt06(void)
     put("%s", nm(waiter.err));
 }
 
-static void hold(void *arg)
-{
-    struct gate *g = arg;
-    pthread_mutex_lock(&g->lock);
-    g->entered = true;
-    while (!g->open) {
-        pthread_cond_wait(&g->changed, &g->lock);
-    }
-    pthread_mutex_unlock(&g->lock);
-}
-
 static void evt07(void)
 {
     cudaStream_t a = nonblocking(), b = nonblocking();
@@ -137,10 +126,9 @@ static void evt07(void)
     gate_close(&gate, a);
     cudaEventRecord(e, a);
     waiter_start(&waiter, e);
-    static struct gate second = {.lock = PTHREAD_MUTEX_INITIALIZER,
-                                 .changed = PTHREAD_COND_INITIALIZER};
+    static struct gate second;
     /* Host functions share a thread: this one is queued, and entered when the first is done. */
-    cudaLaunchHostFunc(b, hold, &second);
+    cudaLaunchHostFunc(b, gate_hold, &second);
     cudaEventRecord(e, b);
     gate_open(&gate);
     put("T_%s", waiter_returned(&waiter) ? "returned" : "still_waits");

@@ -129,7 +129,7 @@ static void ord13(void)
 static void ord14(void)
 {
     cudaStream_t a = blocking(), n = nonblocking();
-    struct gate second;
+    static struct gate second;
     gate_close(&gate, a);
     put("blocking:%s", nm(cudaStreamQuery(0)));
     gate_open(&gate);
@@ -142,7 +142,7 @@ static void ord14(void)
 static void ord15(void)
 {
     cudaStream_t a = blocking(), n = nonblocking();
-    struct gate second;
+    static struct gate second;
     gate_close(&gate, a);
     gate_open_later(&gate);
     cudaStreamSynchronize(0);

@@ -188,7 +188,7 @@ static void str15(void)
 }
 
 const struct check stream_checks[] = {
-    {"STR01", str01}, {"STR02", str02}, {"STR07", str07}, {"STR08", str08}, {"STR09", str09},
-    {"STR10", str10}, {"STR11", str11}, {"STR13", str13}, {"STR14", str14}, {"STR15", str15},
-    {NULL, NULL},
+    {"STR01", str01}, {"STR02", str02}, {"STR07", str07}, {"STR08", str08},
+    {"STR09", str09}, {"STR10", str10}, {"STR11", str11}, {"STR13", str13},
+    {"STR14", str14}, {"STR15", str15}, {NULL, NULL},
 };

@@ -27,7 +27,7 @@ struct check {
 };
 extern const struct check order_checks[], event_checks[], stream_checks[], sync_checks[];
 extern const struct check async_checks[], pool_checks[], error_checks[], capture_checks[];
-extern const struct check vmm_checks[], process_checks[], device_checks[];
+extern const struct check vmm_checks[], process_checks[], device_checks[], other_checks[];
 
 /* One more item of the verdict, after a comma; more of the same item. */
 void put(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -43,11 +43,12 @@ const char *sz(size_t bytes);
 
 /* ---- gates: a host function that holds a stream ---- */
 
+/* Static, since a function may still be in it when a check ends. */
 struct gate {
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
     bool entered, open;
+    unsigned round;
 };
+void gate_hold(void *gate);
 void gate_close(struct gate *gate, cudaStream_t stream);
 void gate_open(struct gate *gate);
 bool gate_is_open(struct gate *gate);

@@ -19,7 +19,7 @@
 
 static const struct check *const groups[] = {
     order_checks, event_checks,   stream_checks, sync_checks,    async_checks,  pool_checks,
-    error_checks, capture_checks, vmm_checks,    process_checks, device_checks,
+    error_checks, capture_checks, vmm_checks,    process_checks, device_checks, other_checks,
 };
 
 struct row {
@@ -186,8 +186,11 @@ static int report(bool verbose)
             missing++;
         }
         if (verbose || (!same && !skipped)) {
-            printf("%s %s %c %s\n", same ? "agrees " : skipped ? "skipped" : "DIFFERS", row->id,
-                   row->class, row->got);
+            printf("%s %s %c %s\n",
+                   same      ? "agrees "
+                   : skipped ? "skipped"
+                             : "DIFFERS",
+                   row->id, row->class, row->got);
             if (!same && !skipped) {
                 printf("        expected  %s\n", row->verdict);
             }
@@ -197,20 +200,33 @@ static int report(bool verbose)
     return differed == 0 && agreed != 0 ? 0 : 1;
 }
 
-static int run_all(char *self, int jobs, bool verbose)
+/* These fill a device or measure what is free on it, so nothing else may run beside them. */
+static bool alone(const struct row *row)
+{
+    static const char *const ids[] = {"ERR21", "POL38", "SYN69", "POL12",
+                                      "POL39", "ERR23", "VMM08"};
+    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
+        if (strcmp(ids[i], row->id) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void run_some(char *self, int jobs, bool those_alone)
 {
     size_t next = 0;
     int running = 0;
     for (;;) {
         while (running < jobs && next < row_count) {
-            if (rows[next].check != NULL && !rows[next].done) {
+            if (rows[next].check != NULL && alone(&rows[next]) == those_alone) {
                 start(&rows[next], self);
                 running++;
             }
             next++;
         }
         if (running == 0) {
-            return report(verbose);
+            return;
         }
         int status;
         pid_t pid = waitpid(-1, &status, 0);
@@ -267,5 +283,7 @@ int main(int argc, char **argv)
             rows[i].check = NULL;
         }
     }
-    return run_all(argv[0], jobs < 1 ? 1 : jobs, verbose);
+    run_some(argv[0], jobs < 1 ? 1 : jobs, false);
+    run_some(argv[0], 1, true);
+    return report(verbose);
 }

@@ -9,7 +9,7 @@
 #define GATE_MS 120
 #else
 #define SOON_MS 100
-#define GATE_MS 150
+#define GATE_MS 500
 #endif
 
 const char *nm(cudaError_t error)
@@ -38,29 +38,37 @@ static double now_ms(void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
 }
 
-static void gate_function(void *arg)
+/* One lock for all gates, since a gate may be used again while a late opener still sleeps. */
+static pthread_mutex_t gate_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t gate_changed = PTHREAD_COND_INITIALIZER;
+
+void gate_hold(void *arg)
 {
     struct gate *gate = arg;
-    pthread_mutex_lock(&gate->lock);
+    pthread_mutex_lock(&gate_lock);
     gate->entered = true;
     while (!gate->open) {
-        pthread_cond_wait(&gate->changed, &gate->lock);
+        pthread_cond_wait(&gate_changed, &gate_lock);
     }
-    pthread_mutex_unlock(&gate->lock);
+    pthread_mutex_unlock(&gate_lock);
 }
 
-static bool entered(struct gate *gate)
+static bool entered(const struct gate *gate)
 {
-    pthread_mutex_lock(&gate->lock);
+    pthread_mutex_lock(&gate_lock);
     bool value = gate->entered;
-    pthread_mutex_unlock(&gate->lock);
+    pthread_mutex_unlock(&gate_lock);
     return value;
 }
 
 void gate_close(struct gate *gate, cudaStream_t stream)
 {
-    *gate = (struct gate){.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
-    cudaError_t err = cudaLaunchHostFunc(stream, gate_function, gate);
+    pthread_mutex_lock(&gate_lock);
+    gate->entered = false;
+    gate->open = false;
+    gate->round++;
+    pthread_mutex_unlock(&gate_lock);
+    cudaError_t err = cudaLaunchHostFunc(stream, gate_hold, gate);
     if (err != cudaSuccess) {
         put("GATE:%s", nm(err));
         verdict_exit();
@@ -73,31 +81,45 @@ void gate_close(struct gate *gate, cudaStream_t stream)
 
 void gate_open(struct gate *gate)
 {
-    pthread_mutex_lock(&gate->lock);
+    pthread_mutex_lock(&gate_lock);
     gate->open = true;
-    pthread_cond_broadcast(&gate->changed);
-    pthread_mutex_unlock(&gate->lock);
+    pthread_cond_broadcast(&gate_changed);
+    pthread_mutex_unlock(&gate_lock);
 }
 
 bool gate_is_open(struct gate *gate)
 {
-    pthread_mutex_lock(&gate->lock);
+    pthread_mutex_lock(&gate_lock);
     bool value = gate->open;
-    pthread_mutex_unlock(&gate->lock);
+    pthread_mutex_unlock(&gate_lock);
     return value;
 }
 
-static void *open_later(void *gate)
+struct opener {
+    struct gate *gate;
+    unsigned round;
+};
+
+static void *open_later(void *arg)
 {
+    struct opener *opener = arg;
     usleep(GATE_MS * 1000);
-    gate_open(gate);
+    pthread_mutex_lock(&gate_lock);
+    if (opener->gate->round == opener->round) {
+        opener->gate->open = true;
+        pthread_cond_broadcast(&gate_changed);
+    }
+    pthread_mutex_unlock(&gate_lock);
+    free(opener);
     return NULL;
 }
 
 void gate_open_later(struct gate *gate)
 {
     pthread_t thread;
-    pthread_create(&thread, NULL, open_later, gate);
+    struct opener *opener = malloc(sizeof *opener);
+    *opener = (struct opener){gate, gate->round};
+    pthread_create(&thread, NULL, open_later, opener);
     pthread_detach(thread);
 }
 

@@ -38,7 +38,10 @@ void cudart_emulated_reset(void);
  *   "capture_queries"    a capturing stream may be asked for its id, flags, priority, device (0)
  *   "host_threads"       each host function runs on a thread of its own (0)
  *   "pool_never_reuses"  memory pools always take new memory while they can (0)
- *   "queue_depth"        operations that a stream holds before a call blocks; 0: no limit (0)
+ *   "pool_largest"       bytes of the largest block that a fragmented memory pool still has;
+ *                        more is out of memory; 0: no limit (0)
+ *   "queue_depth"        copies, memsets and kernels that a stream holds before a call blocks;
+ *                        0: no limit (0)
  *   "checker"            the happens-before checker (1)
  *   "quiet"              violations are kept but not printed (0)
  *   "abort"              the first violation aborts the process (0)

@@ -406,6 +406,8 @@ enum cudaMemPoolAttr {
     cudaMemPoolAttrUsedMemHigh = 0x8
 };
 
+#define cudaMemPoolCreateUsageHwDecompress 0x2
+
 struct cudaMemPoolProps {
     enum cudaMemAllocationType allocType;
     enum cudaMemAllocationHandleType handleTypes;

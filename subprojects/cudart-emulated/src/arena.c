@@ -135,7 +135,7 @@ static bool grow(bool host, size_t size)
     while (want < size) {
         want *= 2;
     }
-    for (; want >= size; want /= 2) {
+    for (; want >= size; want = want > size && want / 2 < size ? size : want / 2) {
         void *base = mmap(NULL, want, prot, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (base == MAP_FAILED) {
             continue;
@@ -207,7 +207,7 @@ static struct segment *carve(struct arena *arena, struct segment *segment, uintp
     struct segment *rest;
     bin_remove(arena, segment);
     if (start != segment->va) {
-        if (!cut(segment, start - segment->va, &rest)) {
+        if (!cut(segment, start - segment->va, &rest) || rest == NULL) {
             bin_add(arena, segment);
             return NULL;
         }
@@ -252,8 +252,11 @@ static bool grow_at(bool host, uintptr_t va, size_t size)
         return false;
     }
     struct segment *segment = segment_new((uintptr_t)base, size);
-    if (base != (void *)va || segment == NULL) {
-        munmap(base, size); /* a kernel that does not know the flag */
+    if (base != (void *)va || segment == NULL) { /* a kernel that does not know the flag */
+        munmap(base, size);
+        if (segment != NULL) {
+            segment_drop(segment);
+        }
         return false;
     }
     bin_add(&arenas[host], segment);
@@ -290,6 +293,27 @@ static struct segment *join(struct arena *arena, struct segment *left, struct se
     }
     segment_drop(right);
     return left;
+}
+
+/* Takes the addresses behind a segment too, if they are free. */
+bool arena_extend(bool host, struct segment *segment, size_t size)
+{
+    struct arena *arena = &arenas[host];
+    struct segment *next = segment->right;
+    struct segment *rest;
+    if (next == NULL || !next->free || next->size < size) {
+        return false;
+    }
+    bin_remove(arena, next);
+    if (!cut(next, size, &rest)) {
+        bin_add(arena, next);
+        return false;
+    }
+    if (rest != NULL) {
+        bin_add(arena, rest);
+    }
+    join(arena, segment, next);
+    return true;
 }
 
 void arena_free(bool host, struct segment *segment)

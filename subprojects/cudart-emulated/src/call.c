@@ -26,20 +26,35 @@ static const char *const function_names[FN_COUNT] = {
 
 const char *function_name(enum fn fn)
 {
-    return fn < FN_COUNT ? function_names[fn] : "?";
+    return fn < FN_COUNT ? function_names[fn] : "a kernel";
 }
 
 static void at_exit(void)
 {
+    if (atomic_load(&forked)) {
+        return; /* the report is the parent's */
+    }
     engine_lock();
     report_write();
     atomic_store(&unloading, true);
     engine_unlock();
 }
 
+/* The child gets the lock in a known state. */
+static void before_fork(void)
+{
+    engine_lock();
+}
+
+static void in_parent(void)
+{
+    engine_unlock();
+}
+
 static void in_child(void)
 {
     atomic_store(&forked, true);
+    engine_unlock();
 }
 
 static void thread_exit(void *state)
@@ -57,7 +72,7 @@ static void start(void)
     config_load();
     devices_init();
     pthread_key_create(&thread_key, thread_exit);
-    pthread_atfork(NULL, NULL, in_child);
+    pthread_atfork(before_fork, in_parent, in_child);
     atexit(at_exit);
     atomic_store(&started, true);
 }

@@ -105,48 +105,28 @@ cudaError_t capture_event_guard(struct CUevent_st *event)
     return cudaErrorCapturedEvent;
 }
 
-static void set_frontier(struct stream *stream, struct graph_node *const *nodes, size_t count)
+static void reserve_frontier(struct stream *stream, size_t count)
 {
-    if (count > stream->frontier_capacity) {
-        struct graph_node **grown = realloc(stream->frontier, count * sizeof(struct graph_node *));
-        if (grown == NULL) {
-            abort();
-        }
-        stream->frontier = grown;
-        stream->frontier_capacity = count;
+    if (count <= stream->frontier_capacity) {
+        return;
     }
-    if (count != 0) {
-        memmove(stream->frontier, nodes, count * sizeof(struct graph_node *));
+    count += 4;
+    struct graph_node **grown = realloc(stream->frontier, count * sizeof(struct graph_node *));
+    if (grown == NULL) {
+        abort();
     }
-    stream->frontier_count = count;
-}
-
-static bool in_frontier(const struct stream *stream, const struct graph_node *node)
-{
-    for (size_t i = 0; i < stream->frontier_count; i++) {
-        if (stream->frontier[i] == node) {
-            return true;
-        }
-    }
-    return false;
+    stream->frontier = grown;
+    stream->frontier_capacity = count;
 }
 
 static void add_to_frontier(struct stream *stream, struct graph_node *node)
 {
-    if (in_frontier(stream, node)) {
-        return;
-    }
-    size_t count = stream->frontier_count;
-    set_frontier(stream, stream->frontier, count);
-    if (count == stream->frontier_capacity) {
-        struct graph_node **grown =
-            realloc(stream->frontier, (count + 4) * sizeof(struct graph_node *));
-        if (grown == NULL) {
-            abort();
+    for (size_t i = 0; i < stream->frontier_count; i++) {
+        if (stream->frontier[i] == node) {
+            return;
         }
-        stream->frontier = grown;
-        stream->frontier_capacity = count + 4;
     }
+    reserve_frontier(stream, stream->frontier_count + 1);
     stream->frontier[stream->frontier_count++] = node;
 }
 
@@ -176,7 +156,8 @@ cudaError_t capture_work(struct stream *stream, const struct work *work, void *r
     if (node == NULL) {
         return cudaErrorMemoryAllocation;
     }
-    set_frontier(stream, &node, 1);
+    stream->frontier_count = 0;
+    add_to_frontier(stream, node);
     if (result != NULL) {
         memcpy(result, &node, sizeof(struct graph_node *));
     }

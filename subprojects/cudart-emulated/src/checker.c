@@ -125,7 +125,7 @@ static void accesses(const struct op *op)
                                 .epoch = op->epoch,
                                 .stream = op->stream_id,
                                 .seq = op->seq,
-                                .what = op->fn == FN_COUNT ? "a kernel" : function_name(op->fn)};
+                                .what = function_name(op->fn)};
     const struct work *work = &op->work;
     switch (work->kind) {
     case WORK_COPY:
@@ -137,6 +137,10 @@ static void accesses(const struct op *op)
         }
         break;
     case WORK_MEMSET:
+        if (work->dst_serial != 0) {
+            shadow_access(&actor, work->dst, work->size, true);
+        }
+        break;
     case WORK_ALLOC:
     case WORK_FREE:
         shadow_access(&actor, work->dst, work->size, true);
@@ -144,7 +148,9 @@ static void accesses(const struct op *op)
     case WORK_KERNEL:
         for (size_t i = 0; i < work->kernel->count; i++) {
             const struct kernel_range *range = &work->kernel->ranges[i];
-            shadow_access(&actor, range->va, range->size, range->write);
+            if (range->serial != 0) {
+                shadow_access(&actor, range->va, range->size, range->write);
+            }
         }
         break;
     default:

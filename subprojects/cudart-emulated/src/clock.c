@@ -52,7 +52,7 @@ static struct clock *grow(struct clock *clock, unsigned count)
     if (count <= clock->count) {
         return clock;
     }
-    count += 8;
+    count = (count + 7) / 8 * 8; /* the same for all, or two clocks drive each other up */
     struct clock *grown = realloc(clock, sizeof *clock + count * sizeof *clock->time);
     if (grown == NULL) {
         abort();

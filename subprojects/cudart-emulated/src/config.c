@@ -95,6 +95,7 @@ void config_defaults(void)
     config.host_thread_per_stream = flag("CUDART_EMULATED_HOST_THREADS", false);
     config.pool_never_reuses = flag("CUDART_EMULATED_POOL_NEVER_REUSES", false);
     config.abort_on_violation = flag("CUDART_EMULATED_ABORT", false);
+    config.pool_largest = config_parse_size(getenv("CUDART_EMULATED_POOL_LARGEST"), 0);
     config.queue_depth = (size_t)number("CUDART_EMULATED_QUEUE_DEPTH", 0);
 }
 

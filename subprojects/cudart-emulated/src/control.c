@@ -57,6 +57,8 @@ int cudart_emulated_set_option(const char *name, unsigned long long value)
         config.alignment = value == 256 ? 256 : 512;
     } else if (strcmp(name, "queue_depth") == 0) {
         config.queue_depth = (size_t)value;
+    } else if (strcmp(name, "pool_largest") == 0) {
+        config.pool_largest = (size_t)value;
     } else {
         known = set_flag(name, value != 0);
     }
@@ -200,6 +202,7 @@ cudaError_t cudart_emulated_kernel(cudaStream_t stream, const struct cudart_emul
         return cudaErrorInvalidValue;
     }
     begin();
+    engine_mischief();
     cudaError_t err = device_sticky();
     if (err == cudaSuccess) {
         err = stream_find(stream, &found);
@@ -207,7 +210,6 @@ cudaError_t cudart_emulated_kernel(cudaStream_t stream, const struct cudart_emul
     if (err != cudaSuccess) {
         return end(err);
     }
-    engine_mischief();
     struct work work = {.kind = WORK_KERNEL, .kernel = kernel_new(ranges, count)};
     if (work.kernel == NULL) {
         return end(cudaErrorMemoryAllocation);
@@ -235,7 +237,7 @@ static cudaError_t move(uintptr_t va, unsigned char *buffer, size_t size, enum d
     if (range == NULL) {
         return cudaErrorInvalidValue;
     }
-    if (what != NULL && config.checker) {
+    if (what != NULL && CHECKER_ON) {
         checker_host_access(va, size, direction == WRITE, what);
     }
     for (size_t done = 0; buffer != NULL && done < size;) {

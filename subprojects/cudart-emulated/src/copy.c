@@ -2,10 +2,19 @@
 /* Checks of ranges at the call, and the work itself when an operation runs. */
 #include "emulated.h"
 
+#include "graph.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #define STAGED_LIMIT (2 * MIB) /* larger copies from pageable memory wait */
+
+/* Whether the device can reach any memory of the host. */
+bool pageable_access(const struct device *device)
+{
+    bool known;
+    return device_attribute(device->id, cudaDevAttrPageableMemoryAccess, &known) != 0;
+}
 
 static bool device_reaches(const struct range *range, const struct device *from, bool write)
 {
@@ -147,14 +156,14 @@ static void execute_copy(struct op *op)
 }
 
 /* Whether a device can reach the whole range; blocks of pools only as far as their chunk. */
-static bool kernel_range_valid(const struct kernel_range *range)
+static bool kernel_range_valid(const struct kernel_range *range, const struct device *device)
 {
     struct range *first = chunk_find(range->va);
     if (first != NULL) {
         return range->size <= first->va + first->size - range->va;
     }
     return memory_check(range->va, range->size, range->write, NULL, &first) == cudaSuccess &&
-           first != NULL;
+           (first != NULL || pageable_access(device));
 }
 
 static void execute_kernel(struct op *op)
@@ -162,7 +171,7 @@ static void execute_kernel(struct op *op)
     struct kernel *kernel = op->work.kernel;
     for (size_t i = 0; i < kernel->count; i++) {
         struct kernel_range *range = &kernel->ranges[i];
-        if (!kernel_range_valid(range)) {
+        if (!kernel_range_valid(range, op->stream->device)) {
             violation("kernel",
                       "a kernel of stream %llu accesses %zu bytes at %p, which are not "
                       "memory that a device can reach",
@@ -170,11 +179,16 @@ static void execute_kernel(struct op *op)
             device_set_sticky(cudaErrorIllegalAddress);
             return;
         }
-        if (range->serial != 0 && backing_at(range->va)->serial != range->serial) {
+        const struct range *backing = backing_at(range->va);
+        if (range->serial != 0 && (backing == NULL || backing->serial != range->serial)) {
             lost(op, range->va);
             return;
         }
         if (!range->write || range->value < 0) {
+            continue;
+        }
+        if (backing == NULL) {
+            memset((void *)range->va, range->value, range->size);
             continue;
         }
         for (size_t done = 0; done < range->size;) {
@@ -227,6 +241,8 @@ void work_release(struct work *work)
         free(work->kernel);
     }
     work->kernel = NULL;
+    graph_release(work->graph);
+    work->graph = NULL;
 }
 
 static bool overlap(uintptr_t a, size_t a_size, uintptr_t b, size_t b_size)
@@ -277,7 +293,7 @@ void memory_retire(uintptr_t va, size_t size, enum fn fn)
             reported = s->head != NULL && reported_pending(s, va, size, fn);
         }
     }
-    if (!reported && config.checker && !elsewhere) {
+    if (!reported && CHECKER_ON && !elsewhere) {
         checker_host_access(va, size, true, function_name(fn));
     }
     if (range == NULL || range->kind != RANGE_MAPPED) {
@@ -295,15 +311,16 @@ static cudaError_t submit_memset(uintptr_t va, int value, size_t size, struct st
         return capture_guard_legacy(stream);
     }
     cudaError_t err = memory_check(va, size, true, stream->device, &range);
-    if (err != cudaSuccess || range == NULL) {
+    if (err != cudaSuccess || (range == NULL && !pageable_access(stream->device))) {
         return cudaErrorInvalidValue;
     }
     const struct work work = {.kind = WORK_MEMSET,
                               .value = value,
                               .dst = va,
                               .size = size,
-                              .dst_serial = range_backing(range)->serial};
-    bool wait = synchronous && (range->kind == RANGE_PINNED || range->kind == RANGE_REGISTERED);
+                              .dst_serial = range == NULL ? 0 : range_backing(range)->serial};
+    bool wait = synchronous && range != NULL &&
+                (range->kind == RANGE_PINNED || range->kind == RANGE_REGISTERED);
     err = stream_submit(stream, &work, fn);
     if (err == cudaSuccess && wait && stream->capture == NULL) {
         engine_wait_last(stream);

@@ -57,7 +57,7 @@ static const struct attribute attributes[] = {
     {103, 1}, /* posix file descriptors as handles */
     {cudaDevAttrMemoryPoolsSupported, 1},
     {cudaDevAttrGPUDirectRDMASupported, 0},
-    {cudaDevAttrMemoryPoolSupportedHandleTypes, 1},
+    {cudaDevAttrMemoryPoolSupportedHandleTypes, 9},
     {cudaDevAttrIpcEventSupport, 0},
     {128, 0}, /* fabric handles */
     {cudaDevAttrNumaConfig, 0},

@@ -227,49 +227,49 @@ static CUresult drv_cuMemGetInfo(size_t *free, size_t *total)
     END_DRIVER(mem_get_info(free, total));
 }
 
-/* One shape for all, called only after the caller has cast it back. */
-#define SYMBOL(name, function, since)           \
-    {                                           \
-        name, (void (*)(void))(function), since \
+/* One shape for all, if it has the type of the driver's function. */
+#define SYMBOL(name, function, since)                                                          \
+    {                                                                                          \
+#name, (void (*)(void)) _Generic(&(function), __typeof__(name) * : &(function)), since \
     }
 
 static const struct symbol symbols[] = {
-    SYMBOL("cuInit", drv_cuInit, 2000),
-    SYMBOL("cuDriverGetVersion", drv_cuDriverGetVersion, 2020),
-    SYMBOL("cuGetErrorString", drv_cuGetErrorString, 6000),
-    SYMBOL("cuDeviceGet", drv_cuDeviceGet, 2000),
-    SYMBOL("cuDeviceGetCount", drv_cuDeviceGetCount, 2000),
-    SYMBOL("cuDeviceGetAttribute", drv_cuDeviceGetAttribute, 2000),
-    SYMBOL("cuCtxGetCurrent", drv_cuCtxGetCurrent, 4000),
-    SYMBOL("cuCtxSetCurrent", drv_cuCtxSetCurrent, 4000),
-    SYMBOL("cuCtxGetDevice", drv_cuCtxGetDevice, 2000),
-    SYMBOL("cuStreamGetId", drv_cuStreamGetId, 12000),
-    SYMBOL("cuStreamGetCtx", drv_cuStreamGetCtx, 9020),
-    SYMBOL("cuStreamIsCapturing", drv_cuStreamIsCapturing, 10000),
-    SYMBOL("cuStreamQuery", drv_cuStreamQuery, 2000),
-    SYMBOL("cuStreamSynchronize", drv_cuStreamSynchronize, 2000),
-    SYMBOL("cuStreamWaitEvent", drv_cuStreamWaitEvent, 3020),
-    SYMBOL("cuEventRecord", drv_cuEventRecord, 2000),
-    SYMBOL("cuEventQuery", drv_cuEventQuery, 2000),
-    SYMBOL("cuEventSynchronize", drv_cuEventSynchronize, 2000),
-    SYMBOL("cuLaunchHostFunc", drv_cuLaunchHostFunc, 10000),
-    SYMBOL("cuMemAlloc", drv_cuMemAlloc, 3020),
-    SYMBOL("cuMemFree", drv_cuMemFree, 3020),
-    SYMBOL("cuMemGetInfo", drv_cuMemGetInfo, 3020),
-    SYMBOL("cuMemGetAllocationGranularity", vmm_cuMemGetAllocationGranularity, 10020),
-    SYMBOL("cuMemAddressReserve", vmm_cuMemAddressReserve, 10020),
-    SYMBOL("cuMemAddressFree", vmm_cuMemAddressFree, 10020),
-    SYMBOL("cuMemCreate", vmm_cuMemCreate, 10020),
-    SYMBOL("cuMemRelease", vmm_cuMemRelease, 10020),
-    SYMBOL("cuMemMap", vmm_cuMemMap, 10020),
-    SYMBOL("cuMemUnmap", vmm_cuMemUnmap, 10020),
-    SYMBOL("cuMemSetAccess", vmm_cuMemSetAccess, 10020),
-    SYMBOL("cuMemGetAccess", vmm_cuMemGetAccess, 10020),
-    SYMBOL("cuMemRetainAllocationHandle", vmm_cuMemRetainAllocationHandle, 11000),
-    SYMBOL("cuMemGetAllocationPropertiesFromHandle", vmm_cuMemGetAllocationPropertiesFromHandle,
+    SYMBOL(cuInit, drv_cuInit, 2000),
+    SYMBOL(cuDriverGetVersion, drv_cuDriverGetVersion, 2020),
+    SYMBOL(cuGetErrorString, drv_cuGetErrorString, 6000),
+    SYMBOL(cuDeviceGet, drv_cuDeviceGet, 2000),
+    SYMBOL(cuDeviceGetCount, drv_cuDeviceGetCount, 2000),
+    SYMBOL(cuDeviceGetAttribute, drv_cuDeviceGetAttribute, 2000),
+    SYMBOL(cuCtxGetCurrent, drv_cuCtxGetCurrent, 4000),
+    SYMBOL(cuCtxSetCurrent, drv_cuCtxSetCurrent, 4000),
+    SYMBOL(cuCtxGetDevice, drv_cuCtxGetDevice, 2000),
+    SYMBOL(cuStreamGetId, drv_cuStreamGetId, 12000),
+    SYMBOL(cuStreamGetCtx, drv_cuStreamGetCtx, 9020),
+    SYMBOL(cuStreamIsCapturing, drv_cuStreamIsCapturing, 10000),
+    SYMBOL(cuStreamQuery, drv_cuStreamQuery, 2000),
+    SYMBOL(cuStreamSynchronize, drv_cuStreamSynchronize, 2000),
+    SYMBOL(cuStreamWaitEvent, drv_cuStreamWaitEvent, 3020),
+    SYMBOL(cuEventRecord, drv_cuEventRecord, 2000),
+    SYMBOL(cuEventQuery, drv_cuEventQuery, 2000),
+    SYMBOL(cuEventSynchronize, drv_cuEventSynchronize, 2000),
+    SYMBOL(cuLaunchHostFunc, drv_cuLaunchHostFunc, 10000),
+    SYMBOL(cuMemAlloc, drv_cuMemAlloc, 3020),
+    SYMBOL(cuMemFree, drv_cuMemFree, 3020),
+    SYMBOL(cuMemGetInfo, drv_cuMemGetInfo, 3020),
+    SYMBOL(cuMemGetAllocationGranularity, vmm_cuMemGetAllocationGranularity, 10020),
+    SYMBOL(cuMemAddressReserve, vmm_cuMemAddressReserve, 10020),
+    SYMBOL(cuMemAddressFree, vmm_cuMemAddressFree, 10020),
+    SYMBOL(cuMemCreate, vmm_cuMemCreate, 10020),
+    SYMBOL(cuMemRelease, vmm_cuMemRelease, 10020),
+    SYMBOL(cuMemMap, vmm_cuMemMap, 10020),
+    SYMBOL(cuMemUnmap, vmm_cuMemUnmap, 10020),
+    SYMBOL(cuMemSetAccess, vmm_cuMemSetAccess, 10020),
+    SYMBOL(cuMemGetAccess, vmm_cuMemGetAccess, 10020),
+    SYMBOL(cuMemRetainAllocationHandle, vmm_cuMemRetainAllocationHandle, 11000),
+    SYMBOL(cuMemGetAllocationPropertiesFromHandle, vmm_cuMemGetAllocationPropertiesFromHandle,
            10020),
-    SYMBOL("cuMemExportToShareableHandle", vmm_cuMemExportToShareableHandle, 10020),
-    SYMBOL("cuMemImportFromShareableHandle", vmm_cuMemImportFromShareableHandle, 10020),
+    SYMBOL(cuMemExportToShareableHandle, vmm_cuMemExportToShareableHandle, 10020),
+    SYMBOL(cuMemImportFromShareableHandle, vmm_cuMemImportFromShareableHandle, 10020),
 };
 
 static const struct symbol *find(const char *name)
@@ -285,7 +285,7 @@ static const struct symbol *find(const char *name)
 static cudaError_t entry_point(const char *name, void **out, int version, unsigned long long flags,
                                enum cudaDriverEntryPointQueryResult *status)
 {
-    if (name == NULL || *name == '\0' || out == NULL || flags > cudaEnablePerThreadDefaultStream) {
+    if (name == NULL || out == NULL || flags > cudaEnablePerThreadDefaultStream) {
         return cudaErrorInvalidValue;
     }
     if (flags == cudaEnablePerThreadDefaultStream) {
@@ -303,9 +303,8 @@ static cudaError_t entry_point(const char *name, void **out, int version, unsign
     }
     if (status != NULL) {
         *status = result;
-        return cudaSuccess;
     }
-    return result == cudaDriverEntryPointSuccess ? cudaSuccess : cudaErrorSymbolNotFound;
+    return cudaSuccess; /* what was not found is NULL */
 }
 
 cudaError_t cudaGetDriverEntryPoint(const char *symbol, void **funcPtr, unsigned long long flags,

@@ -6,6 +6,8 @@
 #ifndef EMULATED_H
 #define EMULATED_H
 
+#include "names.h"
+
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <pthread.h>
@@ -48,6 +50,7 @@ struct thread_state {
     uint64_t id;
     bool registered;
     struct stream *per_thread[MAX_DEVICES];
+    unsigned rounds[MAX_DEVICES]; /* of the device when that stream was made */
 };
 
 struct thread_state *thread_state(void);
@@ -106,9 +109,16 @@ struct config {
     bool quiet;
     bool no_peers;
     size_t queue_depth;
+    size_t pool_largest;
     const char *report;
 };
 extern struct config config;
+/* Built without the checker, to see what it costs when it is off. */
+#ifdef EMULATED_NO_CHECKER
+#define CHECKER_ON false
+#else
+#define CHECKER_ON config.checker
+#endif
 void config_load(void);
 void config_defaults(void);
 void config_set_seed(uint64_t seed);
@@ -172,6 +182,7 @@ struct work {
     cudaHostFn_t fn;
     void *user_data;
     struct kernel *kernel;
+    struct graph *graph; /* kept until its launch is done */
     bool timed;
     bool keep_clock;
 };
@@ -198,6 +209,7 @@ struct op {
     unsigned slot;
     uint64_t epoch; /* of the stream, when executed */
     double time;
+    long host_tid; /* of the thread that runs the host function */
     struct work work;
 };
 
@@ -266,6 +278,7 @@ bool op_done(const struct op *op);
 /* Runs what the stream's operations up to seq need, as far as nothing waits for the host. */
 void engine_need(struct stream *stream, uint64_t seq);
 void engine_pump(void);
+void engine_pump_locked(void);
 void engine_wait_op(struct op *op);
 void engine_wait_last(struct stream *stream);
 void engine_wait_stream(struct stream *stream);
@@ -278,7 +291,6 @@ void engine_forget_stream(struct stream *stream);
 bool engine_reaches(struct stream *stream, const struct op *earlier);
 void engine_mischief(void);
 void op_complete(struct op *op);
-cudaError_t stream_throttle(struct stream *stream);
 
 void worker_push(struct op *op);
 
@@ -312,6 +324,7 @@ void handle_visit(enum handle_kind kind, void (*visit)(void *, void *), void *us
 
 struct device {
     int id;
+    unsigned round; /* counts resets */
     size_t memory;
     size_t blocks; /* requested bytes of cudaMalloc and managed blocks */
     size_t blocks_peak;
@@ -400,15 +413,18 @@ struct range *range_next(uintptr_t va);
 unsigned char *range_bytes(struct range *range, uintptr_t va, size_t *length);
 unsigned char *physical_bytes(struct physical *physical);
 struct physical *physical_new(size_t size, struct device *device);
+void physical_grow(struct physical *physical, size_t size);
 void physical_release(struct physical *physical);
 
 struct segment *arena_alloc(bool host, size_t size, size_t alignment);
 struct segment *arena_alloc_at(bool host, uintptr_t va, size_t size);
+bool arena_extend(bool host, struct segment *segment, size_t size);
 void arena_free(bool host, struct segment *segment);
 /* Whether the address is in a region, allocated or not. */
 bool arena_owns(uintptr_t va);
 uintptr_t segment_va(const struct segment *segment);
 
+bool pageable_access(const struct device *device);
 bool range_accessible(const struct range *range, const struct device *from);
 /* A call that does not wait takes memory away: what may still use it is reported. */
 void memory_retire(uintptr_t va, size_t size, enum fn fn);
@@ -447,7 +463,7 @@ cudaError_t capture_event_guard(struct CUevent_st *event);
 void checker_execute(struct op *op);
 void checker_host_access(uintptr_t va, size_t size, bool write, const char *what);
 void checker_forget(uintptr_t va, size_t size);
-void checker_forget_key(uint64_t key, size_t size);
+void checker_forget_key(uint64_t start, size_t size);
 void checker_reset(void);
 void checker_join_host_op(struct op *op);
 void checker_join_host_stream(struct stream *stream);
@@ -473,7 +489,6 @@ void pools_give_back(struct device *device);
 void pool_stream_synchronized(struct stream *stream);
 void pool_device_synchronized(struct device *device);
 void pool_op_synchronized(struct op *op);
-void pools_reset_device(struct device *device);
 void pools_reset(void);
 
 /* ---- the calls behind the runtime's and the driver's names ---- */

@@ -6,11 +6,17 @@
  */
 #include "emulated.h"
 
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #define OPS_PER_SLAB 64
+#define MOMENT_NS 1000000
+#define MOMENTS 2000
+#define MOMENTS_ASLEEP 3
 #define UNLIMITED UINT64_MAX
 
 static struct op *op_new(void)
@@ -122,7 +128,7 @@ struct op *engine_enqueue(struct stream *stream, const struct work *work, enum f
     }
     stream->tail = op;
     stream->pending++;
-    if (config.checker) {
+    if (CHECKER_ON) {
         checker_enqueue(op);
     }
     return op;
@@ -234,7 +240,7 @@ void op_complete(struct op *op)
 
 static void run(struct op *op)
 {
-    if (config.checker) {
+    if (CHECKER_ON) {
         checker_execute(op);
     }
     if (op->work.kind == WORK_HOST) {
@@ -246,11 +252,65 @@ static void run(struct op *op)
     op_complete(op);
 }
 
+/* What the kernel says of a thread; true too if it cannot be asked. */
+static bool asleep(long tid)
+{
+    char path[64], text[256];
+    snprintf(path, sizeof path, "/proc/self/task/%ld/stat", tid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t length = fd == -1 ? -1 : read(fd, text, sizeof text - 1);
+    if (fd != -1) {
+        close(fd);
+    }
+    if (length <= 0) {
+        return true;
+    }
+    text[length] = '\0';
+    const char *end = strrchr(text, ')');
+    return end == NULL || end[1] == '\0' || end[2] == 'S';
+}
+
+static void wait_a_moment(void)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += MOMENT_NS;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_nsec -= 1000000000;
+        until.tv_sec++;
+    }
+    engine.waiters++;
+    pthread_cond_timedwait(&engine.changed, &engine.lock, &until);
+    engine.waiters--;
+}
+
+/*
+ * The order must not depend on how fast a host function is: it gets time to end, unless it sleeps,
+ * and so may wait for the program.
+ */
+static void let_host_function_end(struct op *op)
+{
+    unsigned slept = 0;
+    for (unsigned i = 0; i < MOMENTS && slept < MOMENTS_ASLEEP && op->state != OP_DONE; i++) {
+        wait_a_moment();
+        slept = op->host_tid != 0 && asleep(op->host_tid) ? slept + 1 : 0;
+    }
+}
+
+static bool keep_lock; /* the caller is in the middle of something */
+
 static void pump(uint64_t limit)
 {
     struct op *op;
     while (limit-- != 0 && (op = pick()) != NULL) {
-        run(op);
+        if (op->work.kind == WORK_HOST && engine.running == 0 && !keep_lock) {
+            op_retain(op);
+            run(op);
+            let_host_function_end(op);
+            op_release(op);
+        } else {
+            run(op);
+        }
     }
 }
 
@@ -266,6 +326,7 @@ static void want_more(void)
     }
 }
 
+/* May give the lock away for a moment, as waiting does. */
 void engine_pump(void)
 {
     if (config.seed != 0 && choice(2) == 0) {
@@ -274,53 +335,76 @@ void engine_pump(void)
     pump(UNLIMITED);
 }
 
-static bool clear_reach(struct stream *queued)
+struct search {
+    uint64_t round;
+    struct stream *queued;
+};
+
+/* A stream is searched up to an operation, and again only for a later one. */
+static void search_from(struct search *search, const struct op *op)
 {
-    for (; queued != NULL; queued = queued->reach_next) {
-        queued->reach_queued = false;
+    struct stream *stream = op->stream;
+    if (op->state == OP_DONE ||
+        (stream->reach_round == search->round && stream->reach >= op->seq)) {
+        return;
     }
-    return true;
+    if (stream->reach_round != search->round) {
+        stream->reach_queued = false;
+    }
+    stream->reach_round = search->round;
+    stream->reach = op->seq;
+    if (!stream->reach_queued) {
+        stream->reach_queued = true;
+        stream->reach_next = search->queued;
+        search->queued = stream;
+    }
 }
 
-/* Follows dependencies back through what is pending, each stream once for each new end. */
+/* What an operation that is queued now will wait for. */
+static void search_start(struct search *search, struct stream *stream)
+{
+    if (stream->tail != NULL) {
+        search_from(search, stream->tail);
+    }
+    if (stream->legacy) {
+        for (struct stream *s = stream->device->streams; s != NULL; s = s->next) {
+            if (s->blocking && s->tail != NULL) {
+                search_from(search, s->tail);
+            }
+        }
+    } else if (stream->blocking && stream->device->legacy != NULL &&
+               stream->device->legacy->tail != NULL) {
+        search_from(search, stream->device->legacy->tail);
+    }
+}
+
+/* Follows dependencies back through what is pending. */
 bool engine_reaches(struct stream *stream, const struct op *earlier)
 {
-    static uint64_t round;
-    if (stream->tail == NULL) {
-        return false;
-    }
-    round++;
-    stream->reach_round = round;
-    stream->reach = stream->tail->seq;
-    stream->reach_next = NULL;
-    for (struct stream *work = stream; work != NULL;) {
-        struct stream *s = work;
-        work = s->reach_next;
+    static uint64_t rounds;
+    struct search search = {.round = ++rounds};
+    search_start(&search, stream);
+    while (search.queued != NULL) {
+        struct stream *s = search.queued;
+        search.queued = s->reach_next;
         s->reach_queued = false;
         if (s == earlier->stream && s->reach >= earlier->seq) {
-            return clear_reach(work);
+            return true;
         }
         for (const struct op *op = s->head; op != NULL && op->seq <= s->reach; op = op->next) {
             for (unsigned i = 0; i < op->pred_count; i++) {
-                const struct op *pred = op->preds[i];
-                if (pred->state == OP_DONE) {
-                    continue;
-                }
-                struct stream *other = pred->stream;
-                if (other->reach_round == round && other->reach >= pred->seq) {
-                    continue;
-                }
-                other->reach_round = round;
-                other->reach = pred->seq;
-                if (!other->reach_queued) {
-                    other->reach_queued = true;
-                    other->reach_next = work;
-                    work = other;
-                }
+                search_from(&search, op->preds[i]);
             }
         }
     }
     return false;
+}
+
+void engine_pump_locked(void)
+{
+    keep_lock = true;
+    engine_pump();
+    keep_lock = false;
 }
 
 /* A device may run at any time, so any call may find that it has. */
@@ -362,7 +446,7 @@ void engine_wait_last(struct stream *stream)
     stream->waiters++;
     engine_wait_op(last);
     stream->waiters--;
-    if (config.checker) {
+    if (CHECKER_ON) {
         checker_join_host_after(last, stream);
     }
     op_release(last);
@@ -418,9 +502,10 @@ bool engine_query_stream(struct stream *stream)
         if (stream->head == NULL) {
             return true;
         }
-        engine_need(stream, stream->tail->seq);
+        const uint64_t last = stream->tail->seq;
+        engine_need(stream, last);
         engine_query_pump();
-        return stream->head == NULL;
+        return stream->head == NULL || stream->head->seq > last;
     }
     const uint64_t until = engine.seq;
     if (!want(stream->device, stream, until)) {

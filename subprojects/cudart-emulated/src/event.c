@@ -163,23 +163,21 @@ cudaError_t event_query(cudaEvent_t handle)
     if (err != cudaSuccess || event->record == NULL) {
         return err;
     }
-    struct op *record = event->record;
-    if (thread_state()->in_host_function && !op_done(record)) {
+    if (thread_state()->in_host_function && !op_done(event->record)) {
         return cudaErrorNotPermitted;
     }
+    /* The event may be recorded again by another thread meanwhile. */
+    struct op *record = op_retain(event->record);
     if (!op_done(record)) {
         engine_need(record->stream, record->seq);
-        op_retain(record);
         engine_query_pump();
-        op_release(record);
     }
-    if (!op_done(record)) {
-        return cudaErrorNotReady;
-    }
-    if (config.checker) {
+    err = op_done(record) ? cudaSuccess : cudaErrorNotReady;
+    if (err == cudaSuccess && CHECKER_ON) {
         checker_join_host_op(record);
     }
-    return device_sticky();
+    op_release(record);
+    return err == cudaSuccess ? device_sticky() : err;
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t event)
@@ -198,7 +196,7 @@ cudaError_t event_synchronize(cudaEvent_t handle)
     /* The event may be recorded again or destroyed by another thread meanwhile. */
     struct op *record = op_retain(event->record);
     engine_wait_op(record);
-    if (config.checker) {
+    if (CHECKER_ON) {
         checker_join_host_op(record);
     }
     pool_op_synchronized(record);
@@ -230,9 +228,13 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t end)
         to->record == NULL || from->device != to->device) {
         END(cudaErrorInvalidResourceHandle);
     }
-    if (!op_done(from->record) || !op_done(to->record)) {
-        engine_query_pump();
+    struct op *const records[] = {from->record, to->record};
+    for (int i = 0; i < 2; i++) {
+        if (!op_done(records[i])) {
+            engine_need(records[i]->stream, records[i]->seq);
+        }
     }
+    engine_pump_locked();
     if (!op_done(from->record) || !op_done(to->record)) {
         END(cudaErrorNotReady);
     }

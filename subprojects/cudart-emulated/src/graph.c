@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef char node_is_what_the_handle_points_to[sizeof(struct graph_node) > 0 ? 1 : -1];
-
 struct graph *graph_new(struct device *device)
 {
     struct graph *graph = calloc(1, sizeof *graph);

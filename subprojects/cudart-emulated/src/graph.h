@@ -56,7 +56,7 @@ struct graph *graph_new(struct device *device);
 void graph_release(struct graph *graph);
 struct graph_node *graph_add(struct graph *graph, const struct work *work,
                              struct graph_node *const *deps, size_t dep_count);
-cudaError_t graph_launch(cudaGraphExec_t exec, cudaStream_t stream, enum fn fn);
+cudaError_t graph_launch(cudaGraphExec_t handle, cudaStream_t stream_handle, enum fn fn);
 
 /* ---- allocation nodes (graph_memory.c) ---- */
 

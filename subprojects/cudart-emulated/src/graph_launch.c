@@ -82,7 +82,9 @@ static void launch(struct CUgraphExec_st *exec, struct stream *stream, enum fn f
         launch_node(n, open, fn);
     }
     op_release(open);
-    struct op *closing = engine_enqueue(stream, &mark, fn);
+    const struct work end = {.kind = WORK_NOTHING, .keep_clock = true, .graph = graph};
+    graph->refs++;
+    struct op *closing = engine_enqueue(stream, &end, fn);
     exec->last = op_retain(closing);
     for (struct graph_node *n = graph->first; n != NULL; n = n->next) {
         close_lane(n, closing);

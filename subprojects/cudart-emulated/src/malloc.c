@@ -180,7 +180,7 @@ static cudaError_t free_waiting(struct range *range, enum fn fn)
     uintptr_t va = range->va;
     if (config.free_waits) {
         engine_wait_device(device);
-        if (config.checker) {
+        if (CHECKER_ON) {
             checker_join_host_device(device);
         }
         range = block_at(va); /* another thread may have freed it meanwhile */
@@ -272,7 +272,7 @@ static void wait_for_host_memory(void)
 {
     for (int d = 0; config.host_free_waits && d < config.devices; d++) {
         engine_wait_device(&devices[d]);
-        if (config.checker) {
+        if (CHECKER_ON) {
             checker_join_host_device(&devices[d]);
         }
     }
@@ -367,7 +367,8 @@ cudaError_t cudaHostGetFlags(unsigned int *pFlags, void *pHost)
     if (pFlags == NULL || !pinned(range)) {
         END(cudaErrorInvalidValue);
     }
-    *pFlags = range->flags | cudaHostAllocMapped; /* one address space: always mapped */
+    /* One address space: always mapped, and portable without being so called. */
+    *pFlags = (range->flags & ~(unsigned)cudaHostAllocPortable) | cudaHostAllocMapped;
     END(cudaSuccess);
 }
 

@@ -20,12 +20,6 @@ struct advice {
 #define HOST_NUMA 3
 #define HOST_NUMA_CURRENT 4
 
-static bool pageable_access(void)
-{
-    bool known;
-    return device_attribute(current_device()->id, cudaDevAttrPageableMemoryAccess, &known) != 0;
-}
-
 /* The managed block that holds the range, or none where pageable memory will do. */
 static cudaError_t find(uintptr_t va, size_t size, struct range **range)
 {
@@ -37,7 +31,7 @@ static cudaError_t find(uintptr_t va, size_t size, struct range **range)
         return cudaErrorInvalidValue;
     }
     if (*range == NULL) {
-        return pageable_access() ? cudaSuccess : cudaErrorInvalidValue;
+        return pageable_access(current_device()) ? cudaSuccess : cudaErrorInvalidValue;
     }
     bool managed =
         (*range)->kind == RANGE_MANAGED ||
@@ -213,20 +207,20 @@ static cudaError_t accessed_by(const struct advice *advice, int *list, size_t co
     return cudaSuccess;
 }
 
-static cudaError_t get_attribute(void *data, size_t data_size, enum cudaMemRangeAttribute attribute,
-                                 uintptr_t va, size_t size)
+static cudaError_t get_attribute(void *data, size_t bytes, enum cudaMemRangeAttribute attribute,
+                                 uintptr_t va, size_t count)
 {
     struct range *range;
-    if (data == NULL || data_size == 0 || data_size % sizeof(int) != 0) {
+    if (data == NULL || bytes == 0 || bytes % sizeof(int) != 0) {
         return cudaErrorInvalidValue;
     }
-    cudaError_t err = find(va, size, &range);
+    cudaError_t err = find(va, count, &range);
     if (err != cudaSuccess) {
         return err;
     }
     const struct advice *advice = range == NULL ? NULL : range->advice;
     if (attribute == cudaMemRangeAttributeAccessedBy) {
-        return accessed_by(advice, data, data_size / sizeof(int));
+        return accessed_by(advice, data, bytes / sizeof(int));
     }
     int value;
     switch (attribute) {
@@ -250,7 +244,7 @@ static cudaError_t get_attribute(void *data, size_t data_size, enum cudaMemRange
     default:
         return cudaErrorInvalidValue;
     }
-    if (data_size != sizeof value) {
+    if (bytes != sizeof value) {
         return cudaErrorInvalidValue;
     }
     memcpy(data, &value, sizeof value);

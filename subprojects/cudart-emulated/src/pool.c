@@ -5,17 +5,6 @@
 #include "graph.h"
 
 #include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-
-#if CUDART_EMULATED_API_VERSION >= 13000
-#define TYPE_MANAGED cudaMemAllocationTypeManaged
-#else
-#define TYPE_MANAGED ((enum cudaMemAllocationType)2)
-#endif
-#define LOCATION_HOST 2
-#define LOCATION_HOST_NUMA 3
-#define READ_WRITE 3
 
 struct pool *pools;
 static struct pool *host_default;
@@ -109,7 +98,7 @@ static cudaMemPool_t handle_of(const struct pool *pool)
     return (cudaMemPool_t)(void *)pool->handle;
 }
 
-static struct pool *find(cudaMemPool_t handle)
+struct pool *pool_find(cudaMemPool_t handle)
 {
     struct CUmemPool_slot *found = handle_check(HANDLE_POOL, handle);
     return found == NULL ? NULL : found->pool;
@@ -267,7 +256,7 @@ cudaError_t cudaDeviceSetMemPool(int device, cudaMemPool_t memPool)
     if (err != cudaSuccess) {
         END(err);
     }
-    struct pool *pool = find(memPool);
+    struct pool *pool = pool_find(memPool);
     if (!device_valid(device) || pool == NULL || pool->device != &devices[device] ||
         pool->type != cudaMemAllocationTypePinned) {
         END(cudaErrorInvalidValue);
@@ -346,7 +335,7 @@ cudaError_t cudaMemPoolDestroy(cudaMemPool_t memPool)
     if (err != cudaSuccess) {
         END(err);
     }
-    struct pool *pool = find(memPool);
+    struct pool *pool = pool_find(memPool);
     if (pool == NULL || pool->is_default) {
         END(cudaErrorInvalidValue);
     }
@@ -368,7 +357,7 @@ cudaError_t cudaMemPoolTrimTo(cudaMemPool_t memPool, size_t minBytesToKeep)
     if (err != cudaSuccess) {
         END(err);
     }
-    struct pool *pool = find(memPool);
+    struct pool *pool = pool_find(memPool);
     if (pool == NULL) {
         END(cudaErrorInvalidValue);
     }
@@ -378,204 +367,16 @@ cudaError_t cudaMemPoolTrimTo(cudaMemPool_t memPool, size_t minBytesToKeep)
                 engine_need(b->freed->stream, b->freed->seq);
             }
         }
-        engine_pump();
+        engine_pump_locked();
     }
     for (struct block *b = pool->pending; b != NULL; b = b->pending_next) {
-        if (op_done(b->freed) && config.checker) {
+        if (op_done(b->freed) && CHECKER_ON) {
             checker_join_host_op(b->freed); /* the memory itself goes; the driver has looked */
         }
     }
     pool_settle(pool, any_done, NULL);
     pool_trim(pool, minBytesToKeep);
     END(cudaSuccess);
-}
-
-static int *switch_of(struct pool *pool, enum cudaMemPoolAttr attr)
-{
-    switch (attr) {
-    case cudaMemPoolReuseFollowEventDependencies:
-        return &pool->follow;
-    case cudaMemPoolReuseAllowOpportunistic:
-        return &pool->opportunistic;
-    case cudaMemPoolReuseAllowInternalDependencies:
-        return &pool->internal;
-    default:
-        return NULL;
-    }
-}
-
-cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t memPool, enum cudaMemPoolAttr attr, void *value)
-{
-    BEGIN(cudaMemPoolGetAttribute, 0);
-    err = capture_guard();
-    if (err != cudaSuccess) {
-        END(err);
-    }
-    struct pool *pool = value == NULL ? NULL : find(memPool);
-    if (pool == NULL) {
-        END(cudaErrorInvalidValue);
-    }
-    if (switch_of(pool, attr) != NULL) {
-        memcpy(value, switch_of(pool, attr), sizeof(int));
-        END(cudaSuccess);
-    }
-    uint64_t number;
-    switch (attr) {
-    case cudaMemPoolAttrReleaseThreshold:
-        number = pool->threshold;
-        break;
-    case cudaMemPoolAttrReservedMemCurrent:
-        number = pool->reserved;
-        break;
-    case cudaMemPoolAttrReservedMemHigh:
-        number = pool->reserved_high;
-        break;
-    case cudaMemPoolAttrUsedMemCurrent:
-        number = pool->used;
-        break;
-    case cudaMemPoolAttrUsedMemHigh:
-        number = pool->used_high;
-        break;
-    default:
-        END(cudaErrorInvalidValue);
-    }
-    memcpy(value, &number, sizeof number);
-    END(cudaSuccess);
-}
-
-cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t memPool, enum cudaMemPoolAttr attr, void *value)
-{
-    BEGIN(cudaMemPoolSetAttribute, 0);
-    err = capture_guard();
-    if (err != cudaSuccess) {
-        END(err);
-    }
-    struct pool *pool = value == NULL ? NULL : find(memPool);
-    uint64_t number;
-    if (pool == NULL) {
-        END(cudaErrorInvalidValue);
-    }
-    int *flag = switch_of(pool, attr);
-    if (flag != NULL) {
-        memcpy(flag, value, sizeof *flag);
-        *flag = *flag != 0;
-        END(cudaSuccess);
-    }
-    if (attr == cudaMemPoolAttrReleaseThreshold) {
-        memcpy(&pool->threshold, value, sizeof pool->threshold);
-        END(cudaSuccess);
-    }
-    if (attr != cudaMemPoolAttrReservedMemHigh && attr != cudaMemPoolAttrUsedMemHigh) {
-        END(cudaErrorInvalidValue);
-    }
-    memcpy(&number, value, sizeof number);
-    if (number != 0) {
-        END(cudaErrorInvalidValue);
-    }
-    if (attr == cudaMemPoolAttrReservedMemHigh) {
-        pool->reserved_high = pool->reserved;
-    } else {
-        pool->used_high = pool->used;
-    }
-    END(cudaSuccess);
-}
-
-static cudaError_t check_access(const struct pool *pool, const struct cudaMemAccessDesc *desc)
-{
-    const int flags = (int)desc->flags;
-    if (desc->location.type != cudaMemLocationTypeDevice) {
-        return cudaErrorNotSupported;
-    }
-    if (!device_valid(desc->location.id)) {
-        return cudaErrorInvalidDevice;
-    }
-    bool owner = pool->device == &devices[desc->location.id];
-    if (flags == cudaMemAccessFlagsProtRead) {
-        return cudaErrorNotSupported;
-    }
-    if (flags != cudaMemAccessFlagsProtNone && flags != READ_WRITE) {
-        return cudaErrorInvalidValue;
-    }
-    if (owner && flags == cudaMemAccessFlagsProtNone) {
-        return cudaErrorInvalidDevice;
-    }
-    return !owner && pool->device != NULL && config.no_peers && flags != 0 ? cudaErrorInvalidDevice
-                                                                           : cudaSuccess;
-}
-
-cudaError_t cudaMemPoolSetAccess(cudaMemPool_t memPool, const struct cudaMemAccessDesc *descList,
-                                 size_t count)
-{
-    BEGIN(cudaMemPoolSetAccess, 0);
-    err = capture_guard();
-    if (err != cudaSuccess) {
-        END(err);
-    }
-    struct pool *pool = find(memPool);
-    if (pool == NULL || (descList == NULL && count != 0)) {
-        END(cudaErrorInvalidValue);
-    }
-    for (size_t i = 0; i < count; i++) {
-        err = check_access(pool, &descList[i]);
-        if (err != cudaSuccess) {
-            END(err);
-        }
-    }
-    for (size_t i = 0; i < count; i++) {
-        pool->access[descList[i].location.id] = (unsigned char)descList[i].flags;
-    }
-    END(cudaSuccess);
-}
-
-cudaError_t cudaMemPoolGetAccess(enum cudaMemAccessFlags *flags, cudaMemPool_t memPool,
-                                 struct cudaMemLocation *location)
-{
-    BEGIN(cudaMemPoolGetAccess, 0);
-    const struct pool *pool = find(memPool);
-    if (pool == NULL || flags == NULL || location == NULL) {
-        END(cudaErrorInvalidValue);
-    }
-    if (location->type == cudaMemLocationTypeDevice) {
-        if (!device_valid(location->id)) {
-            END(cudaErrorInvalidDevice);
-        }
-        *flags = (enum cudaMemAccessFlags)pool->access[location->id];
-        END(cudaSuccess);
-    }
-    if ((int)location->type != LOCATION_HOST && (int)location->type != LOCATION_HOST_NUMA) {
-        END(cudaErrorInvalidValue);
-    }
-    *flags = pool_on_host(pool) || pool->type == TYPE_MANAGED ? cudaMemAccessFlagsProtReadWrite
-                                                              : cudaMemAccessFlagsProtNone;
-    END(cudaSuccess);
-}
-
-/* A file that stands for the pool; nothing can be made of it. */
-cudaError_t cudaMemPoolExportToShareableHandle(void *shareableHandle, cudaMemPool_t memPool,
-                                               enum cudaMemAllocationHandleType handleType,
-                                               unsigned int flags)
-{
-    BEGIN(cudaMemPoolExportToShareableHandle, 0);
-    const struct pool *pool = find(memPool);
-    if (pool == NULL || shareableHandle == NULL || flags != 0 || pool->handle_types != handleType ||
-        handleType != cudaMemHandleTypePosixFileDescriptor) {
-        END(cudaErrorInvalidValue);
-    }
-    int fd = memfd_create("cudart-emulated-pool", MFD_CLOEXEC);
-    if (fd == -1) {
-        END(cudaErrorOperatingSystem);
-    }
-    memcpy(shareableHandle, &fd, sizeof fd);
-    END(cudaSuccess);
-}
-
-cudaError_t cudaMemPoolImportFromShareableHandle(cudaMemPool_t *memPool, void *shareableHandle,
-                                                 enum cudaMemAllocationHandleType handleType,
-                                                 unsigned int flags)
-{
-    BEGIN(cudaMemPoolImportFromShareableHandle, 0);
-    (void)memPool, (void)shareableHandle, (void)handleType, (void)flags;
-    END(cudaErrorNotSupported);
 }
 
 #if CUDART_EMULATED_API_VERSION >= 13000
@@ -630,7 +431,7 @@ cudaError_t cudaMemSetMemPool(struct cudaMemLocation *location, enum cudaMemAllo
     BEGIN(cudaMemSetMemPool, 0);
     struct pool *wanted;
     err = default_of(location, type, &wanted);
-    const struct pool *pool = err == cudaSuccess ? find(memPool) : NULL;
+    const struct pool *pool = err == cudaSuccess ? pool_find(memPool) : NULL;
     if (err != cudaSuccess || pool == NULL || pool->device != wanted->device ||
         pool->type != type) {
         END(cudaErrorInvalidValue);
@@ -638,7 +439,7 @@ cudaError_t cudaMemSetMemPool(struct cudaMemLocation *location, enum cudaMemAllo
     if (type != cudaMemAllocationTypePinned || pool->device == NULL) {
         END(pool == wanted ? cudaSuccess : cudaErrorNotSupported);
     }
-    pool->device->current_pool = pool->is_default ? NULL : find(memPool);
+    pool->device->current_pool = pool->is_default ? NULL : pool_find(memPool);
     END(cudaSuccess);
 }
 #endif
@@ -687,7 +488,7 @@ cudaError_t cudaMallocFromPoolAsync(void **ptr, size_t size, cudaMemPool_t memPo
 {
     BEGIN(cudaMallocFromPoolAsync, 0);
     engine_mischief();
-    struct pool *pool = find(memPool);
+    struct pool *pool = pool_find(memPool);
     END(pool == NULL ? cudaErrorInvalidValue : malloc_async(ptr, size, pool, stream, this_fn));
 }
 
@@ -750,17 +551,6 @@ cudaError_t cudaFreeAsync(void *devPtr, cudaStream_t hStream)
     BEGIN(cudaFreeAsync, 0);
     engine_mischief();
     END(free_async(devPtr, hStream, this_fn));
-}
-
-/* Blocks are gone; the default pools stay, with what was set on them. */
-void pools_reset_device(struct device *device)
-{
-    for (struct pool *pool = pools; pool != NULL; pool = pool->next) {
-        if (pool->device == device) {
-            pool_drop_chunks(pool);
-            pool->used = pool->live = 0;
-        }
-    }
 }
 
 /* As in a new process: no pool at all. */

@@ -8,6 +8,15 @@
 #define POOL_STEP (32 * MIB)
 #define POOL_BINS 48
 
+#if CUDART_EMULATED_API_VERSION >= 13000
+#define TYPE_MANAGED cudaMemAllocationTypeManaged
+#else
+#define TYPE_MANAGED ((enum cudaMemAllocationType)2)
+#endif
+#define LOCATION_HOST 2
+#define LOCATION_HOST_NUMA 3
+#define READ_WRITE 3
+
 struct block {
     uintptr_t va;
     size_t size;
@@ -55,6 +64,7 @@ struct CUmemPool_slot {
 
 extern struct pool *pools;
 
+struct pool *pool_find(cudaMemPool_t handle);
 bool pool_on_host(const struct pool *pool);
 cudaError_t pool_allocate(struct pool *pool, size_t size, struct stream *stream, void **ptr,
                           enum fn fn);

@@ -239,7 +239,7 @@ static enum reuse may_reuse(struct pool *pool, struct block *block, struct strea
     if (pool->opportunistic) {
         if (!op_done(block->freed)) { /* a GPU would have run it by now, if it can run */
             engine_need(block->freed->stream, block->freed->seq);
-            engine_pump();
+            engine_pump_locked();
         }
         if (op_done(block->freed)) {
             return REUSE_DONE;
@@ -287,13 +287,68 @@ static bool can_reserve(const struct pool *pool, size_t size)
            device_has_room(pool->device, size);
 }
 
-static struct block *grow(struct pool *pool, size_t size)
+static void charge(struct pool *pool, size_t size)
+{
+    pool->reserved += size;
+    pool->reserved_high =
+        pool->reserved > pool->reserved_high ? pool->reserved : pool->reserved_high;
+    if (pool->device != NULL) {
+        if (pool->type != cudaMemAllocationTypePinned) {
+            pool->device->managed += size;
+        }
+        device_charge(pool->device, size);
+    }
+}
+
+static struct block *last_block(const struct chunk *chunk)
+{
+    struct block *block = chunk->first;
+    while (block->right != NULL) {
+        block = block->right;
+    }
+    return block;
+}
+
+/* The free end of a chunk, made large enough by memory behind it. */
+static struct block *extend(struct chunk *chunk, size_t size, const struct stream *stream)
+{
+    struct block *end = last_block(chunk);
+    struct range *range = chunk->range;
+    if (end->live || (end->freed != NULL && end->freed_stream != stream->id)) {
+        return NULL;
+    }
+    size_t more = round_up(size - end->size, POOL_STEP);
+    if (!can_reserve(chunk->pool, more) || !arena_extend(range->host, range->segment, more)) {
+        return NULL;
+    }
+    if (range->physical != NULL) {
+        physical_grow(range->physical, range->size + more);
+    }
+    range->size += more;
+    bin_remove(end);
+    end->size += more;
+    bin_add(end);
+    charge(chunk->pool, more);
+    return end;
+}
+
+static struct block *grow(struct pool *pool, size_t size, const struct stream *stream)
 {
     const bool host = pool_on_host(pool) || pool->type != cudaMemAllocationTypePinned;
+    if (pool->chunks != NULL && pool->chunks->first != NULL && !idle(pool->chunks)) {
+        struct block *extended = extend(pool->chunks, size, stream);
+        if (extended != NULL) {
+            return extended;
+        }
+    }
+    const size_t least = round_up(size, 2 * MIB);
     size = round_up(size, POOL_STEP);
     pool_trim(pool, 0); /* what is idle and too small moves to where it fits */
     if (!can_reserve(pool, size) && pool->device != NULL) {
         pools_give_back(pool->device);
+    }
+    if (!can_reserve(pool, size)) {
+        size = least; /* the last memory of a device goes in smaller steps */
     }
     struct segment *segment = can_reserve(pool, size) ? arena_alloc(host, size, 2 * MIB) : NULL;
     struct chunk *chunk = segment == NULL ? NULL : calloc(1, sizeof *chunk);
@@ -377,7 +432,7 @@ cudaError_t pool_allocate(struct pool *pool, size_t size, struct stream *stream,
                           enum fn fn)
 {
     *ptr = NULL;
-    if (size > (size_t)1 << 46) {
+    if (size > (size_t)1 << 46 || (config.pool_largest != 0 && size > config.pool_largest)) {
         return cudaErrorMemoryAllocation;
     }
     const size_t rounded = round_up(size, config.alignment);
@@ -388,7 +443,7 @@ cudaError_t pool_allocate(struct pool *pool, size_t size, struct stream *stream,
     }
     if (block == NULL) {
         how = REUSE_FREELY;
-        block = grow(pool, rounded);
+        block = grow(pool, rounded, stream);
     }
     if (block == NULL && config.pool_never_reuses) {
         block = find_block(pool, rounded, stream, &how);

@@ -221,6 +221,20 @@ void physical_release(struct physical *physical)
     free(physical);
 }
 
+/* Of at least SMALL_BYTES before. */
+void physical_grow(struct physical *physical, size_t size)
+{
+    if (physical->data != NULL) {
+        void *data = mremap(physical->data, physical->size, size, MREMAP_MAYMOVE);
+        if (data == MAP_FAILED) {
+            violation("memory", "the host has no memory behind %zu bytes", size);
+            abort();
+        }
+        physical->data = data;
+    }
+    physical->size = size;
+}
+
 /* Made when first needed, so that memory which no operation touches costs nothing. */
 unsigned char *physical_bytes(struct physical *physical)
 {

@@ -8,8 +8,8 @@
 
 static void drop_streams(struct device *device)
 {
-    struct thread_state *thread = thread_state();
     engine_wait_device(device);
+    device->round++;
     checker_join_host_device(device);
     for (struct stream *s = device->streams, *next; s != NULL; s = next) {
         next = s->next;
@@ -19,9 +19,6 @@ static void drop_streams(struct device *device)
         }
         capture_forget_stream(s);
         s->destroyed = true;
-        if (thread->per_thread[device->id] == s) {
-            thread->per_thread[device->id] = NULL;
-        }
     }
     device->legacy = NULL;
     for (struct stream *s = device->streams, *next; s != NULL; s = next) {
@@ -46,7 +43,7 @@ static void reset_device(struct device *device)
     handle_visit(HANDLE_EVENT, drop_event, device);
     malloc_reset_device(device);
     vmm_reset_device(device);
-    pools_reset_device(device);
+    pool_device_synchronized(device); /* blocks of pools outlive a reset, as on a GPU */
     memset(device->peer, 0, sizeof device->peer);
 }
 

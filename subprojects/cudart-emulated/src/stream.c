@@ -61,6 +61,10 @@ static struct stream *legacy(struct device *device)
 struct stream *stream_per_thread(struct thread_state *thread, struct device *device)
 {
     struct stream **slot = &thread->per_thread[device->id];
+    if (thread->rounds[device->id] != device->round) { /* a reset took it away */
+        thread->rounds[device->id] = device->round;
+        *slot = NULL;
+    }
     if (*slot == NULL) {
         legacy(device);
         *slot = stream_new(device, 0, 0);
@@ -75,7 +79,7 @@ void stream_thread_exit(struct thread_state *thread)
 {
     for (int d = 0; d < MAX_DEVICES; d++) {
         struct stream *stream = thread->per_thread[d];
-        if (stream != NULL) {
+        if (stream != NULL && thread->rounds[d] == devices[d].round) {
             stream->destroyed = true;
             capture_forget_stream(stream);
             stream_unlink_if_drained(stream);
@@ -182,7 +186,7 @@ cudaError_t stream_synchronize(cudaStream_t handle)
     stream->waiters++; /* another thread may destroy it meanwhile */
     engine_wait_stream(stream);
     stream->waiters--;
-    if (config.checker) {
+    if (CHECKER_ON) {
         checker_join_host_stream(stream);
     }
     pool_stream_synchronized(stream);
@@ -200,13 +204,14 @@ cudaError_t stream_query(cudaStream_t handle)
     if (err != cudaSuccess) {
         return err;
     }
-    if (!engine_query_stream(stream)) {
-        return cudaErrorNotReady;
-    }
-    if (config.checker) {
+    stream->waiters++;
+    err = engine_query_stream(stream) ? cudaSuccess : cudaErrorNotReady;
+    stream->waiters--;
+    if (err == cudaSuccess && CHECKER_ON) {
         checker_join_host_stream(stream);
     }
-    return device_sticky();
+    stream_unlink_if_drained(stream);
+    return err == cudaSuccess ? device_sticky() : err;
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream)
@@ -230,7 +235,7 @@ cudaError_t cudaDeviceSynchronize(void)
         END(err);
     }
     engine_wait_device(device);
-    if (config.checker) {
+    if (CHECKER_ON) {
         checker_join_host_device(device);
     }
     pool_device_synchronized(device);
@@ -304,6 +309,18 @@ cudaError_t cudaStreamGetDevice(cudaStream_t hStream, int *device)
 }
 #endif
 
+/* A device's queue has an end: who goes on waits until there is room. */
+static void throttle(struct stream *stream, const struct work *work)
+{
+    bool counted =
+        work->kind == WORK_MEMSET || work->kind == WORK_COPY || work->kind == WORK_KERNEL;
+    stream->waiters++;
+    while (counted && config.queue_depth != 0 && stream->pending >= config.queue_depth) {
+        engine_wait_op(stream->head);
+    }
+    stream->waiters--;
+}
+
 /* What queues work asks first whether it may, then either captures it or queues it. */
 cudaError_t stream_submit(struct stream *stream, const struct work *work, enum fn fn)
 {
@@ -313,6 +330,9 @@ cudaError_t stream_submit(struct stream *stream, const struct work *work, enum f
     cudaError_t err = capture_guard_legacy(stream);
     if (err != cudaSuccess) {
         return err;
+    }
+    if (config.queue_depth != 0) {
+        throttle(stream, work);
     }
     engine_enqueue(stream, work, fn);
     return cudaSuccess;

@@ -7,6 +7,8 @@
 
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 static pthread_cond_t work_ready = PTHREAD_COND_INITIALIZER;
 static struct op *first, *last; /* linked by queue_next */
@@ -16,15 +18,16 @@ static void run_host_function(struct op *op)
 {
     cudaHostFn_t fn = op->work.fn;
     void *user_data = op->work.user_data;
-    if (config.checker) {
+    if (CHECKER_ON) {
         checker_host_function_begin(op);
     }
+    op->host_tid = syscall(SYS_gettid);
     engine_unlock();
     thread_state()->in_host_function = true;
     fn(user_data);
     thread_state()->in_host_function = false;
     engine_lock();
-    if (config.checker) {
+    if (CHECKER_ON) {
         checker_host_function_end(op);
     }
     engine.running--;

@@ -15,6 +15,9 @@
  *  - The struct need only live until the call returns.
  */
 
+/** As a release threshold: keep nothing. (0, as everywhere, is the default.) */
+#define CRMM_RELEASE_ALL 18446744073709551615u
+
 #ifndef __cplusplus
 /**
  * A pointer to a filled options struct, in C:

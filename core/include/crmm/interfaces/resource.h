@@ -63,13 +63,15 @@ typedef struct crmm_resource_ops {
 
     /**
      * For upstreams that can grow a block in place: reserve `bytes` of address space, aligned to
-     * `alignment`, without memory behind it. Optional, with the two that follow.
+     * `alignment`, without memory behind it. Optional, with the three that follow.
      */
     crmm_status (*reserve)(crmm_resource *resource, size_t bytes, size_t alignment, void **base);
     /** Put memory behind a part of a reservation. */
     crmm_status (*commit)(crmm_resource *resource, void *ptr, size_t bytes);
     /** Take the memory behind a part of a reservation away; no work may be pending on it. */
     crmm_status (*decommit)(crmm_resource *resource, void *ptr, size_t bytes);
+    /** Give a whole reservation back; nothing in it is committed any more. */
+    crmm_status (*unreserve)(crmm_resource *resource, void *base, size_t bytes);
 } crmm_resource_ops;
 
 /** The first member of every resource. Set up by crmm_resource_init(); never touched directly. */

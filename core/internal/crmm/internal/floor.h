@@ -33,6 +33,10 @@ enum { CRMM_PRIV_HOST_DEVICE = -1 };
 const char *crmm_priv_cuda_error_name(int code);
 const char *crmm_priv_cuda_error_text(int code);
 
+/* The status of a call that returned `code`, described; 0 is success. For allocations there is more
+ * to it; they tell themselves. */
+crmm_status crmm_priv_cuda_check(const char *call, int code);
+
 /* Whether a CUDA error code says that the process is a forked child. */
 bool crmm_priv_cuda_is_forked(int code);
 
@@ -43,6 +47,10 @@ crmm_status crmm_priv_cuda_current_device(int *device);
 crmm_status crmm_priv_cuda_set_device(int device);
 /* Free and total bytes of the current device. */
 crmm_status crmm_priv_cuda_memory(size_t *free_bytes, size_t *total_bytes);
+
+/* Whether a device can reach pageable host memory; no error: a question that is not understood is
+ * answered no. */
+bool crmm_priv_cuda_reaches_pageable(int device);
 
 /*
  * Make a device current for a while. `previous` is what crmm_priv_cuda_leave_device() restores;
@@ -61,6 +69,9 @@ void crmm_priv_cuda_leave_device(int previous);
 crmm_status crmm_priv_cuda_malloc(const char *who, size_t bytes, void **ptr);
 crmm_status crmm_priv_cuda_malloc_managed(const char *who, size_t bytes, void **ptr);
 int crmm_priv_cuda_free(void *ptr, size_t bytes);
+/* Pinned host memory that every device may use. The free waits for nothing. */
+crmm_status crmm_priv_cuda_host_alloc(const char *who, size_t bytes, void **ptr);
+int crmm_priv_cuda_host_free(void *ptr, size_t bytes);
 
 crmm_status crmm_priv_cuda_copy_async(void *destination, const void *source, size_t bytes,
                                       crmm_stream stream);
@@ -84,6 +95,11 @@ crmm_status crmm_priv_cuda_stream_failed(const char *who, crmm_stream stream, in
 crmm_status crmm_priv_cuda_stream_id(crmm_stream stream, uint64_t *id);
 
 crmm_status crmm_priv_cuda_stream_synchronize(crmm_stream stream);
+int crmm_priv_cuda_wait(crmm_stream stream); /* the same, beside captures of other streams */
+
+/* A stream of the current device. */
+crmm_status crmm_priv_cuda_stream_create(bool non_blocking, crmm_stream *stream);
+int crmm_priv_cuda_stream_destroy(crmm_stream stream);
 
 /* Work queued on `later` from now on waits for what is queued on `earlier` now. */
 crmm_status crmm_priv_cuda_order_streams(crmm_stream earlier, crmm_stream later);

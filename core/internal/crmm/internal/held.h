@@ -17,6 +17,10 @@ void crmm_priv_held_watch(void);
 void crmm_priv_held_add(size_t bytes);
 void crmm_priv_held_subtract(size_t bytes);
 
+/* The high-water mark of a pool of the driver's, told when the pool is done with: asking while it
+ * is in use would cost a driver call each time. It counts in full, whenever it was reached. */
+void crmm_priv_held_add_pool_peak(size_t bytes);
+
 /* Start the peak again from what is held now. */
 void crmm_priv_held_reset_peak(void);
 

@@ -11,13 +11,16 @@
  * device, captures, books and, with validation, a ledger. Each is a class of its own, with its own
  * table of operations that points here, and differs in its calls.
  */
+typedef struct crmm_priv_leaf crmm_priv_leaf;
+
 typedef struct crmm_priv_leaf_calls {
-    /* Allocate; on failure describe it in the name of `who`. */
-    crmm_status (*allocate)(const char *who, size_t bytes, size_t alignment, void **ptr);
+    /* Allocate; on failure describe it in the name of the resource. */
+    crmm_status (*allocate)(crmm_priv_leaf *leaf, size_t bytes, size_t alignment, void **ptr);
     /* Give back; a CUDA error code, or 0. */
-    int (*deallocate)(void *ptr, size_t bytes);
+    int (*deallocate)(crmm_priv_leaf *leaf, void *ptr, size_t bytes);
     size_t largest_alignment; /* what `allocate` can give; 0: any */
     const char *free_name;    /* the call behind `deallocate`, for reports */
+    bool wait_first;          /* `deallocate` does not wait for work on the memory */
 } crmm_priv_leaf_calls;
 
 /*
@@ -34,11 +37,11 @@ typedef struct crmm_priv_leaf_state {
         .ledger = CRMM_PRIV_LEDGER_INITIALIZER \
     }
 
-typedef struct crmm_priv_leaf {
+struct crmm_priv_leaf {
     struct crmm_resource base;
     const crmm_priv_leaf_calls *calls;
     crmm_priv_leaf_state *state;
-} crmm_priv_leaf;
+};
 
 crmm_status crmm_priv_leaf_allocate(crmm_resource *resource, crmm_stream stream, size_t bytes,
                                     size_t alignment, void **ptr);

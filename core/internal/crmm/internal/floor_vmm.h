@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CRMM_INTERNAL_FLOOR_VMM_H
+#define CRMM_INTERNAL_FLOOR_VMM_H
+
+/*
+ * The part of the floor for virtual memory management: address ranges and the physical memory
+ * behind them. Its rules are those of floor.h; no capture forbids these calls, and none of them
+ * waits for work.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <crmm/core/status.h>
+
+/* Physical memory of one kind, and who may use it. */
+typedef struct crmm_priv_vmm_kind {
+    int device;            /* where it is */
+    uint64_t handle_types; /* how it can be shared: CUmemAllocationHandleType bits */
+    const int *devices;    /* which devices may use it, its own among them */
+    size_t device_count;
+} crmm_priv_vmm_kind;
+
+/* Whether the device and its driver have it, and can export such handles. */
+bool crmm_priv_vmm_is_supported(const crmm_priv_vmm_kind *kind);
+
+/* Sizes and addresses are multiples of this. */
+crmm_status crmm_priv_vmm_granularity(const crmm_priv_vmm_kind *kind, size_t *granularity);
+
+/* An address range without memory; `alignment` a power of two. Described in the name of `who`. */
+crmm_status crmm_priv_vmm_reserve(const char *who, size_t bytes, size_t alignment, void **base);
+int crmm_priv_vmm_unreserve(void *base, size_t bytes);
+
+/*
+ * Put one handle's memory behind a part of a range; undone on failure. The handle belongs to the
+ * mapping and goes with it.
+ */
+crmm_status crmm_priv_vmm_map(const char *who, const crmm_priv_vmm_kind *kind, void *ptr,
+                              size_t bytes);
+
+/* Take all mappings within a part of a range away; holes are allowed, parts of a handle are not.
+ * `mapped` is how many bytes there are mappings for. No work may be pending on them. */
+int crmm_priv_vmm_unmap(void *ptr, size_t bytes, size_t mapped);
+
+#endif

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is reported: memory and handles that are used too late, and device memory on the host. */
+#include "check.h"
+
+#include <cuda.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MIB ((size_t)1 << 20)
+
+static bool reported(const char *kind)
+{
+    const char *text = cudart_emulated_violation(0);
+    bool found = text != NULL && strncmp(text, kind, strlen(kind)) == 0;
+    if (!found) {
+        fprintf(stderr, "not a report of %s: %s\n", kind, text == NULL ? "none" : text);
+    }
+    cudart_emulated_reset();
+    cudart_emulated_set_option("quiet", 1);
+    return found;
+}
+
+static cudaStream_t stream(void)
+{
+    cudaStream_t s = NULL;
+    CHECK_OK(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
+    return s;
+}
+
+static void test_pinned_freed_early(void)
+{
+    void *h;
+    CHECK_OK(cudaMallocHost(&h, 4096));
+    CHECK_OK(cudaMemsetAsync(h, 1, 4096, stream()));
+    CHECK_OK(cudaFreeHost(h));
+    CHECK(reported("lifetime: cudaFreeHost"));
+    CHECK_OK(cudaMallocHost(&h, 4096));
+    CHECK_OK(cudaMemsetAsync(h, 1, 4096, stream()));
+    cudart_emulated_set_option("host_free_waits", 1);
+    CHECK_OK(cudaFreeHost(h));
+    CHECK(cudart_emulated_violations() == 0);
+    cudart_emulated_reset();
+    cudart_emulated_set_option("quiet", 1);
+}
+
+/* Done, but the program cannot know it. */
+static void test_freed_without_waiting(void)
+{
+    void *h;
+    cudaStream_t s = stream(), other = stream();
+    cudaEvent_t e;
+    CHECK_OK(cudaEventCreate(&e));
+    CHECK_OK(cudaMallocHost(&h, 4096));
+    CHECK_OK(cudaMemsetAsync(h, 1, 4096, s));
+    CHECK_OK(cudaEventRecord(e, s));
+    CHECK_OK(cudaStreamWaitEvent(other, e, 0));
+    CHECK_OK(cudaEventRecord(e, 0));
+    CHECK_OK(cudaStreamQuery(0));
+    CHECK_OK(cudaFreeHost(h));
+    CHECK(reported("lifetime: cudaFreeHost"));
+}
+
+static void test_pool_block_freed_now(void)
+{
+    void *p;
+    cudaStream_t s = stream();
+    CHECK_OK(cudaMallocAsync(&p, MIB, s));
+    CHECK_OK(cudaMemsetAsync(p, 1, MIB, s));
+    CHECK_OK(cudaFree(p));
+    CHECK(reported("lifetime: cudaFree"));
+}
+
+static void test_free_does_not_wait(void)
+{
+    void *p;
+    cudart_emulated_set_option("free_waits", 0);
+    CHECK_OK(cudaMalloc(&p, MIB));
+    CHECK_OK(cudaMemsetAsync(p, 1, MIB, stream()));
+    CHECK_OK(cudaFree(p));
+    CHECK(reported("lifetime: cudaFree"));
+}
+
+static void test_unmapped_early(void)
+{
+    CUdeviceptr va;
+    CUmemGenericAllocationHandle handle;
+    const CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                      .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+    const CUmemAccessDesc desc = {{CU_MEM_LOCATION_TYPE_DEVICE, 0},
+                                  CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    __typeof__(cuMemAddressReserve) *reserve;
+    __typeof__(cuMemCreate) *create;
+    __typeof__(cuMemMap) *map;
+    __typeof__(cuMemSetAccess) *set_access;
+    __typeof__(cuMemUnmap) *unmap;
+    void *f;
+    cudaStream_t s = stream();
+#define GET(name, variable)                                               \
+    CHECK_OK(cudaGetDriverEntryPoint(name, &f, cudaEnableDefault, NULL)); \
+    memcpy(&variable, &f, sizeof f)
+    GET("cuMemAddressReserve", reserve);
+    GET("cuMemCreate", create);
+    GET("cuMemMap", map);
+    GET("cuMemSetAccess", set_access);
+    GET("cuMemUnmap", unmap);
+    CHECK(reserve(&va, 2 * MIB, 0, 0, 0) == CUDA_SUCCESS);
+    CHECK(create(&handle, 2 * MIB, &prop, 0) == CUDA_SUCCESS);
+    CHECK(map(va, 2 * MIB, 0, handle, 0) == CUDA_SUCCESS);
+    CHECK(set_access(va, 2 * MIB, &desc, 1) == CUDA_SUCCESS);
+    CHECK_OK(cudaMemsetAsync((void *)(uintptr_t)va, 1, 4096, s));
+    CHECK(unmap(va, 2 * MIB) == CUDA_SUCCESS);
+    CHECK(cudaStreamSynchronize(s) == cudaErrorLaunchFailure);
+    CHECK(reported("lifetime: cuMemUnmap"));
+}
+
+static void test_dead_handles(void)
+{
+    cudaStream_t s = stream();
+    cudaEvent_t e;
+    CHECK_OK(cudaStreamDestroy(s));
+    CHECK(cudaStreamQuery(s) == cudaErrorInvalidResourceHandle);
+    CHECK(reported("handle: stream"));
+    CHECK_OK(cudaEventCreate(&e));
+    CHECK_OK(cudaEventDestroy(e));
+    CHECK(cudaEventQuery(e) == cudaErrorInvalidResourceHandle);
+    CHECK(reported("handle: event"));
+    CHECK(cudaStreamQuery((cudaStream_t)0xdead) == cudaErrorInvalidResourceHandle);
+    CHECK(reported("handle: stream"));
+}
+
+static void test_kernel_out_of_bounds(void)
+{
+    void *p;
+    CHECK_OK(cudaMalloc(&p, 1024));
+    const struct cudart_emulated_range range = {p, 4096, 1, 1};
+    CHECK_OK(cudart_emulated_kernel(0, &range, 1, NULL, NULL));
+    CHECK(cudaDeviceSynchronize() == cudaErrorIllegalAddress);
+    CHECK(cudaMalloc(&p, 64) == cudaErrorIllegalAddress);
+    CHECK(reported("kernel"));
+}
+
+/* The host faults on device memory. */
+static void test_guarded_memory(void)
+{
+    int status;
+    pid_t pid = fork();
+    if (pid == 0) {
+        signal(SIGSEGV, SIG_DFL);
+        void *p = NULL;
+        cudart_emulated_reset();
+        if (cudaMalloc(&p, 64) != cudaSuccess) {
+            _exit(1);
+        }
+        *(volatile char *)p = 1;
+        _exit(0);
+    }
+    waitpid(pid, &status, 0);
+    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+}
+
+/* Two addresses of one memory are one memory for the checker. */
+static void test_used_before_allocated(void)
+{
+    void *p;
+    cudaStream_t a = stream(), b = stream();
+    CHECK_OK(cudaMallocAsync(&p, MIB, a));
+    CHECK_OK(cudaMemsetAsync(p, 1, 64, b));
+    CHECK_OK(cudaDeviceSynchronize());
+    CHECK(reported("race"));
+    a = stream();
+    b = stream();
+    CHECK_OK(cudaMallocAsync(&p, MIB, a));
+    CHECK_OK(cudaStreamSynchronize(a));
+    CHECK_OK(cudaMemsetAsync(p, 1, 64, b));
+    CHECK_OK(cudaFreeAsync(p, a));
+    CHECK_OK(cudaDeviceSynchronize());
+    CHECK(reported("race"));
+}
+
+static void test_checker_off(void)
+{
+    void *p;
+    cudart_emulated_set_option("checker", 0);
+    CHECK_OK(cudaMallocAsync(&p, MIB, stream()));
+    CHECK_OK(cudaMemsetAsync(p, 1, 64, stream()));
+    CHECK_OK(cudaDeviceSynchronize());
+    CHECK(cudart_emulated_violations() == 0);
+    cudart_emulated_reset();
+}
+
+int main(void)
+{
+    test_guarded_memory(); /* in a child of a process that has not used CUDA */
+    cudart_emulated_set_option("quiet", 1);
+    test_pinned_freed_early();
+    test_freed_without_waiting();
+    test_pool_block_freed_now();
+    test_free_does_not_wait();
+    test_unmapped_early();
+    test_dead_handles();
+    test_kernel_out_of_bounds();
+    test_used_before_allocated();
+    test_checker_off();
+    return check_result();
+}

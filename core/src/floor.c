@@ -263,7 +263,7 @@ crmm_status crmm_priv_cuda_memset_async(void *ptr, int byte, size_t bytes, crmm_
 {
     cudaError_t error;
     CALL(error, cudaMemsetAsync(ptr, byte, bytes, stream));
-    return check("cudaMemsetAsync", error);
+    return crmm_priv_floor_check("cudaMemsetAsync", error);
 }
 
 #if CUDART_VERSION >= 13000

@@ -12,10 +12,20 @@ void crmm_priv_books_add(crmm_priv_books *books, size_t bytes)
     }
 }
 
+/* Not below 0: with a wrong size, which only validation finds, the figures are wrong but sane. */
+static void subtract(size_t *figure, size_t amount)
+{
+    size_t before = __atomic_load_n(figure, __ATOMIC_RELAXED);
+
+    while (!__atomic_compare_exchange_n(figure, &before, before > amount ? before - amount : 0,
+                                        true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    }
+}
+
 void crmm_priv_books_subtract(crmm_priv_books *books, size_t bytes)
 {
-    (void)__atomic_fetch_sub(&books->live, bytes, __ATOMIC_RELAXED);
-    (void)__atomic_fetch_sub(&books->allocations, 1, __ATOMIC_RELAXED);
+    subtract(&books->live, bytes);
+    subtract(&books->allocations, 1);
 }
 
 void crmm_priv_books_info(const crmm_priv_books *books, crmm_memory_info *info)

@@ -11,6 +11,7 @@
 #include <crmm/internal/fail.h>
 #include <crmm/internal/held.h>
 #include <crmm/internal/log.h>
+#include <crmm/internal/report.h>
 
 #include "floor_call.h"
 
@@ -35,15 +36,24 @@ static void set_up(void)
 {
     int count = 0;
 
-    cudaError_t error = cudaGetDeviceCount(&count);
-    if (error != cudaSuccess) {
+    if (cudaGetDeviceCount(&count) != cudaSuccess) {
         /* No driver or no device. The call that follows says so. */
         (void)cudaGetLastError();
     }
-    LOG(CRMM_LOG_LEVEL_DEBUG, "CUDA runtime: %s, %d devices (%s)", crmm_cuda_runtime_name(), count,
-        cudaGetErrorName(error));
     (void)atexit(note_exit);
     (void)pthread_atfork(NULL, NULL, note_fork);
+}
+
+/* Not within set_up(): whoever gets the message may call the library. */
+static void announce(void)
+{
+    static bool announced;
+
+    if (!__atomic_load_n(&announced, __ATOMIC_RELAXED) &&
+        !__atomic_exchange_n(&announced, true, __ATOMIC_RELAXED)) {
+        LOG(CRMM_LOG_LEVEL_DEBUG, "CUDA is in use, by the runtime \"%s\"",
+            crmm_cuda_runtime_name());
+    }
 }
 
 cudaError_t crmm_priv_floor_begin(void)
@@ -55,6 +65,7 @@ cudaError_t crmm_priv_floor_begin(void)
         return cudaErrorCudartUnloading;
     }
     (void)pthread_once(&once, set_up);
+    announce();
     return cudaSuccess;
 }
 
@@ -70,11 +81,16 @@ cudaError_t crmm_priv_floor_settle(cudaError_t pending, cudaError_t error)
 
 const char *crmm_priv_cuda_error_name(int code)
 {
-    return cudaGetErrorName((cudaError_t)code);
+    /* This one is met when CUDA must not be called any more. */
+    return code == cudaErrorCudartUnloading ? "cudaErrorCudartUnloading"
+                                            : cudaGetErrorName((cudaError_t)code);
 }
 
 const char *crmm_priv_cuda_error_text(int code)
 {
+    if (code == cudaErrorCudartUnloading) {
+        return "the program is ending";
+    }
     return crmm_priv_cuda_is_forked(code) ? "CUDA cannot be used in a forked child"
                                           : cudaGetErrorString((cudaError_t)code);
 }
@@ -195,11 +211,26 @@ void crmm_priv_cuda_leave_device(int previous)
 {
     cudaError_t error;
 
-    if (previous >= 0) {
-        /* It was current a moment ago; a fault of the device shows in the caller's next call. */
-        CALL(error, cudaSetDevice(previous));
-        (void)error;
+    if (previous < 0) {
+        return;
     }
+    CALL(error, cudaSetDevice(previous));
+    if (error != cudaSuccess && error != cudaErrorCudartUnloading) {
+        crmm_priv_report((crmm_misuse){.kind = CRMM_MISUSE_CUDA, .native_code = (int)error},
+                         "device %d cannot be made current again: %s (%s)", previous,
+                         crmm_priv_cuda_error_name((int)error),
+                         crmm_priv_cuda_error_text((int)error));
+    }
+}
+
+crmm_status crmm_priv_cuda_ready(const char *who)
+{
+    cudaError_t error = crmm_priv_floor_begin();
+
+    return error == cudaSuccess
+               ? CRMM_SUCCESS
+               : FAIL(status_of(error, CRMM_ERROR_CUDA), (int)error, "%s: %s (%s)", who,
+                      crmm_priv_cuda_error_name((int)error), crmm_priv_cuda_error_text((int)error));
 }
 
 /* ---- memory ---- */
@@ -460,9 +491,18 @@ crmm_status crmm_priv_cuda_stream_id(crmm_stream stream, uint64_t *id)
 
 crmm_status crmm_priv_cuda_stream_synchronize(crmm_stream stream)
 {
-    cudaError_t error;
-    CALL(error, cudaStreamSynchronize(stream));
-    return crmm_priv_floor_check("cudaStreamSynchronize", error);
+    bool capturing = false;
+
+    /* Asked first: waiting for a stream that is being captured would kill the capture. */
+    int code = crmm_priv_cuda_capturing(stream, &capturing);
+    if (code == 0 && capturing) {
+        return FAIL(CRMM_ERROR_UNSUPPORTED, 0,
+                    "stream %p is being captured, which forbids waiting for it", (void *)stream);
+    }
+    if (code == 0) {
+        code = crmm_priv_cuda_wait(stream);
+    }
+    return crmm_priv_floor_check("cudaStreamSynchronize", (cudaError_t)code);
 }
 
 int crmm_priv_cuda_wait(crmm_stream stream)
@@ -488,17 +528,43 @@ int crmm_priv_cuda_stream_destroy(crmm_stream stream)
     return error == cudaErrorCudartUnloading ? (int)cudaSuccess : (int)error;
 }
 
+/* Both or neither must be captured: an event cannot lead into a capture, and one that leads out of
+ * it would draw the other stream in. CUDA's own refusal would kill the capture. */
+static crmm_status check_captures(crmm_stream earlier, crmm_stream later)
+{
+    bool first = false;
+    bool second = false;
+
+    int code = crmm_priv_cuda_capturing(earlier, &first);
+    if (code == 0) {
+        code = crmm_priv_cuda_capturing(later, &second);
+    }
+    if (code != 0) {
+        return crmm_priv_floor_check("asking for the capture state", (cudaError_t)code);
+    }
+    return first == second ? CRMM_SUCCESS
+                           : FAIL(CRMM_ERROR_UNSUPPORTED, 0,
+                                  "stream %p cannot be ordered after stream %p: only the %s is "
+                                  "being captured",
+                                  (void *)later, (void *)earlier, first ? "latter" : "former");
+}
+
 crmm_status crmm_priv_cuda_order_streams(crmm_stream earlier, crmm_stream later)
 {
     cudaEvent_t event = NULL;
     cudaError_t error;
+
+    crmm_status status = check_captures(earlier, later);
+    if (status != CRMM_SUCCESS) {
+        return status;
+    }
 
     CALL(error, cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
     if (error != cudaSuccess) {
         return crmm_priv_floor_check("cudaEventCreateWithFlags", error);
     }
     CALL(error, cudaEventRecord(event, earlier));
-    crmm_status status = crmm_priv_floor_check("cudaEventRecord", error);
+    status = crmm_priv_floor_check("cudaEventRecord", error);
     if (status == CRMM_SUCCESS) {
         CALL(error, cudaStreamWaitEvent(later, event, 0));
         status = crmm_priv_floor_check("cudaStreamWaitEvent", error);

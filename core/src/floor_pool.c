@@ -27,7 +27,7 @@ crmm_status crmm_priv_cuda_pool_create(const crmm_priv_pool_request *request, cr
         properties.usage = cudaMemPoolCreateUsageHwDecompress;
     }
 #endif
-    CALL(error, cudaMemPoolCreate(pool, &properties));
+    CALL_BESIDE_CAPTURES(error, cudaMemPoolCreate(pool, &properties));
     return crmm_priv_floor_check("cudaMemPoolCreate", error);
 }
 
@@ -35,7 +35,7 @@ int crmm_priv_cuda_pool_destroy(crmm_mem_pool pool)
 {
     cudaError_t error;
 
-    CALL(error, cudaMemPoolDestroy(pool));
+    CALL_BESIDE_CAPTURES(error, cudaMemPoolDestroy(pool));
     return error == cudaErrorCudartUnloading ? (int)cudaSuccess : (int)error;
 }
 
@@ -122,7 +122,7 @@ crmm_status crmm_priv_cuda_pool_open_to(crmm_mem_pool pool, int device)
     };
     cudaError_t error;
 
-    CALL(error, cudaMemPoolSetAccess(pool, &access, 1));
+    CALL_BESIDE_CAPTURES(error, cudaMemPoolSetAccess(pool, &access, 1));
     return crmm_priv_floor_check("cudaMemPoolSetAccess", error);
 }
 

@@ -96,11 +96,10 @@ void crmm_priv_leaf_deallocate_sync(crmm_resource *resource, void *ptr, size_t b
     if (validate && !crmm_priv_ledger_take(&leaf->state->ledger, resource, ptr, bytes, alignment)) {
         return;
     }
-    crmm_priv_books_subtract(&leaf->state->books, bytes);
-
     int code = leaf->calls->deallocate(leaf, ptr, bytes);
-    if (code != 0) {
-        crmm_priv_books_add(&leaf->state->books, bytes);
+    if (code == 0) {
+        crmm_priv_books_subtract(&leaf->state->books, bytes);
+    } else {
         if (validate) {
             /* It has an entry already, so this needs no memory. */
             (void)crmm_priv_ledger_add(&leaf->state->ledger, ptr, bytes, alignment);

@@ -54,7 +54,7 @@ static bool make_room(crmm_priv_ledger *ledger)
 
 bool crmm_priv_ledger_add(crmm_priv_ledger *ledger, const void *ptr, size_t bytes, size_t alignment)
 {
-    pthread_mutex_lock(&ledger->mutex);
+    crmm_priv_lock_acquire(&ledger->lock);
     bool added = make_room(ledger);
     if (added) {
         crmm_priv_ledger_entry *entry = find(ledger, ptr);
@@ -62,7 +62,7 @@ bool crmm_priv_ledger_add(crmm_priv_ledger *ledger, const void *ptr, size_t byte
         *entry = (crmm_priv_ledger_entry){
             .ptr = ptr, .bytes = bytes, .alignment = alignment, .live = true};
     }
-    pthread_mutex_unlock(&ledger->mutex);
+    crmm_priv_lock_release(&ledger->lock);
     return added;
 }
 
@@ -113,7 +113,7 @@ bool crmm_priv_ledger_take(crmm_priv_ledger *ledger, const crmm_resource *resour
 {
     crmm_priv_ledger_entry known = {0};
 
-    pthread_mutex_lock(&ledger->mutex);
+    crmm_priv_lock_acquire(&ledger->lock);
     crmm_priv_ledger_entry *entry = ledger->capacity == 0 ? NULL : find(ledger, ptr);
     crmm_misuse_kind kind = judge(entry, bytes, alignment);
     if (entry != NULL) {
@@ -122,7 +122,7 @@ bool crmm_priv_ledger_take(crmm_priv_ledger *ledger, const crmm_resource *resour
     if (kind == 0) {
         entry->live = false;
     }
-    pthread_mutex_unlock(&ledger->mutex);
+    crmm_priv_lock_release(&ledger->lock);
 
     if (kind == 0) {
         return true;
@@ -155,7 +155,7 @@ void crmm_priv_ledger_finish(crmm_priv_ledger *ledger, const crmm_resource *reso
     ledger->entries = NULL;
     ledger->capacity = 0;
     ledger->used = 0;
-    pthread_mutex_destroy(&ledger->mutex);
+    crmm_priv_lock_forget(&ledger->lock);
 
     if (blocks != 0) {
         crmm_priv_report((crmm_misuse){.kind = CRMM_MISUSE_LEAK,

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include <crmm/internal/fail.h>
+#include <crmm/internal/lock.h>
 #include <crmm/internal/validate.h>
 
 static const char *const level_names[] = {"trace", "debug",    "info", "warn",
@@ -20,12 +21,12 @@ static const char *const level_names[] = {"trace", "debug",    "info", "warn",
 
 enum { LEVELS = sizeof(level_names) / sizeof(level_names[0]) };
 
-/* The run-time level; read without the mutex. */
+/* The run-time level; read without the lock. */
 static int level = CRMM_LOG_LEVEL_INFO;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 /* Where messages go: a callback, else a file, else standard error. */
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static crmm_priv_lock lock = CRMM_PRIV_LOCK_INITIALIZER;
 static FILE *file;
 static crmm_log_callback callback;
 static void *callback_data;
@@ -35,12 +36,12 @@ static void *callback_data;
 /* Replace the sink; the file that was one, to be closed. */
 static FILE *replace_sink(FILE *new_file, crmm_log_callback new_callback, void *user_data)
 {
-    pthread_mutex_lock(&mutex);
+    crmm_priv_lock_acquire(&lock);
     FILE *old = file;
     file = new_file;
     callback = new_callback;
     callback_data = user_data;
-    pthread_mutex_unlock(&mutex);
+    crmm_priv_lock_release(&lock);
     return old;
 }
 
@@ -138,16 +139,16 @@ crmm_status crmm_log_set_callback(crmm_log_callback new_callback, void *user_dat
 
 void crmm_log_flush(void)
 {
-    pthread_mutex_lock(&mutex);
+    crmm_priv_lock_acquire(&lock);
     if (file != NULL) {
         (void)fflush(file);
     }
-    pthread_mutex_unlock(&mutex);
+    crmm_priv_lock_release(&lock);
 }
 
 /* ---- messages ---- */
 
-/* One line: thread, local time of day in microseconds, level, text; the mutex is held. */
+/* One line: thread, local time of day in microseconds, level, text; the lock is held. */
 static void write_line(crmm_log_level message_level, const char *message)
 {
     FILE *target = file != NULL ? file : stderr;
@@ -169,13 +170,18 @@ void crmm_log_message(crmm_log_level message_level, const char *message)
     if (message == NULL || (int)message_level < 0 || !crmm_log_should_log(message_level)) {
         return;
     }
-    pthread_mutex_lock(&mutex);
-    if (callback != NULL) {
-        callback(message_level, message, callback_data);
-    } else {
+    crmm_priv_lock_acquire(&lock);
+    crmm_log_callback current = callback;
+    void *data = callback_data;
+    if (current == NULL) {
         write_line(message_level, message);
     }
-    pthread_mutex_unlock(&mutex);
+    crmm_priv_lock_release(&lock);
+
+    /* With no lock held: it may log, or use the library otherwise. */
+    if (current != NULL) {
+        current(message_level, message, data);
+    }
 }
 
 void crmm_priv_log(crmm_log_level message_level, const char *format, ...)

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <crmm/core/misuse.h>
 
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
+#include <crmm/core/error.h>
+#include <crmm/internal/lock.h>
 #include <crmm/internal/report.h>
 
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static crmm_priv_lock lock = CRMM_PRIV_LOCK_INITIALIZER;
 static crmm_misuse_handler handler;
 static void *handler_data;
 static uint64_t count;
@@ -19,10 +20,10 @@ static _Thread_local bool delivering;
 
 void crmm_set_misuse_handler(crmm_misuse_handler new_handler, void *user_data)
 {
-    pthread_mutex_lock(&mutex);
+    crmm_priv_lock_acquire(&lock);
     handler = new_handler;
     handler_data = user_data;
-    pthread_mutex_unlock(&mutex);
+    crmm_priv_lock_release(&lock);
 }
 
 uint64_t crmm_misuse_count(void)
@@ -38,18 +39,22 @@ static void print(const crmm_misuse *misuse)
 
 static void deliver(const crmm_misuse *misuse)
 {
-    pthread_mutex_lock(&mutex);
+    crmm_priv_lock_acquire(&lock);
     crmm_misuse_handler current = handler;
     void *data = handler_data;
-    pthread_mutex_unlock(&mutex);
+    crmm_priv_lock_release(&lock);
 
     if (current == NULL) {
         print(misuse);
         return;
     }
+    /* What the handler does is not a failure of the call that is reported, nor of one that reports
+     * while it returns another failure. */
+    crmm_error record = *crmm_last_error();
     delivering = true;
     current(misuse, data);
     delivering = false;
+    *(crmm_error *)crmm_last_error() = record;
 }
 
 void crmm_report_misuse(const crmm_misuse *misuse)

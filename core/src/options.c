@@ -16,6 +16,9 @@ void crmm_priv_init_options(void *options, size_t size)
     memcpy(options, &size, sizeof(size));
 }
 
+/* No options struct comes near this; a larger size is a variable that was never set. */
+enum { LARGEST_STRUCT = 4096 };
+
 /* The first byte from `from` on that is not 0, or `to`. */
 static size_t first_set_byte(const unsigned char *bytes, size_t from, size_t to)
 {
@@ -34,7 +37,8 @@ crmm_status crmm_priv_load_options(const char *who, void *known, size_t known_si
         memcpy(&given_size, given, sizeof(given_size));
     }
     /* Members are words, so a size that is none of theirs was never set. */
-    if (given_size < sizeof(size_t) || given_size % sizeof(size_t) != 0) {
+    if (given_size < sizeof(size_t) || given_size % sizeof(size_t) != 0 ||
+        given_size > LARGEST_STRUCT) {
         return FAIL(CRMM_ERROR_INVALID_ARGUMENT, 0,
                     "%s: options->struct_size is %zu; it must be the size of the options struct",
                     who, given_size);

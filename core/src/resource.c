@@ -69,10 +69,14 @@ crmm_status crmm_priv_require_properties(const char *who, const crmm_resource *r
     if (missing == 0) {
         return CRMM_SUCCESS;
     }
-    return FAIL(CRMM_ERROR_PROPERTY, 0, "%s: %s is not%s%s%s", who, crmm_resource_name(resource),
-                (missing & CRMM_HOST_ACCESSIBLE) != 0 ? " host accessible" : "",
-                (missing & CRMM_DEVICE_ACCESSIBLE) != 0 ? " device accessible" : "",
-                (missing & CRMM_STREAM_ORDERED) != 0 ? " stream-ordered" : "");
+    /* A comma before all but the first. */
+    bool host = (missing & CRMM_HOST_ACCESSIBLE) != 0;
+    bool device = (missing & CRMM_DEVICE_ACCESSIBLE) != 0;
+    bool stream = (missing & CRMM_STREAM_ORDERED) != 0;
+    return FAIL(CRMM_ERROR_PROPERTY, 0, "%s: %s is not%s%s%s%s%s", who,
+                crmm_resource_name(resource), host ? " host accessible" : "",
+                host && (device || stream) ? "," : "", device ? " device accessible" : "",
+                device && stream ? "," : "", stream ? " stream-ordered" : "");
 }
 
 crmm_status crmm_priv_require_class(const char *who, const crmm_resource *resource,
@@ -316,7 +320,7 @@ crmm_status crmm_resource_trim(crmm_resource *resource, size_t bytes_to_keep, si
 
 crmm_status crmm_resource_info(const crmm_resource *resource, crmm_memory_info *info)
 {
-    crmm_memory_info all = {0};
+    crmm_memory_info all = {.struct_size = sizeof(all)};
 
     if (resource == NULL || info == NULL) {
         return FAIL(CRMM_ERROR_INVALID_ARGUMENT, 0, "crmm_resource_info: %s is NULL",

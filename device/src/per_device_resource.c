@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <crmm/device/per_device_resource.h>
 
-#include <pthread.h>
 #include <stdlib.h>
 
 #include <crmm/internal/fail.h>
 #include <crmm/internal/floor.h>
+#include <crmm/internal/lock.h>
 #include <crmm/internal/log.h>
 
 #include "cuda_memory_resource.h"
@@ -19,13 +19,13 @@ typedef struct entry {
     crmm_resource *current; /* the table's own reference */
 } entry;
 
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static crmm_priv_lock lock = CRMM_PRIV_LOCK_INITIALIZER;
 static entry *entries; /* one a device, made at the first call and kept to the end of the process */
 static int entry_count;
 
 /* ---- the table ---- */
 
-/* Make the entries of `count` devices; the mutex is held. */
+/* Make the entries of `count` devices; the lock is held. */
 static bool make_entries(int count)
 {
     if (entries != NULL) {
@@ -46,18 +46,22 @@ static bool make_entries(int count)
 /* Make sure that there is a table and that it has the device. */
 static crmm_status check_entry(const char *who, int device)
 {
-    pthread_mutex_lock(&mutex);
+    crmm_status ready = crmm_priv_cuda_ready(who);
+    if (ready != CRMM_SUCCESS) {
+        return ready; /* a forked child has the table, but none of its devices */
+    }
+    crmm_priv_lock_acquire(&lock);
     int count = entry_count;
-    pthread_mutex_unlock(&mutex);
+    crmm_priv_lock_release(&lock);
 
     if (count == 0) {
         crmm_status status = crmm_priv_cuda_device_count(&count);
         if (status != CRMM_SUCCESS) {
             return status;
         }
-        pthread_mutex_lock(&mutex);
+        crmm_priv_lock_acquire(&lock);
         bool made = count == 0 || make_entries(count);
-        pthread_mutex_unlock(&mutex);
+        crmm_priv_lock_release(&lock);
         if (!made) {
             return FAIL(CRMM_ERROR_OUT_OF_MEMORY, 0, "%s: no host memory for %d entries", who,
                         count);
@@ -81,9 +85,9 @@ static crmm_status get(const char *who, int device, crmm_resource **mr)
     if (status != CRMM_SUCCESS) {
         return status;
     }
-    pthread_mutex_lock(&mutex);
+    crmm_priv_lock_acquire(&lock);
     *mr = crmm_resource_retain(entries[device].current);
-    pthread_mutex_unlock(&mutex);
+    crmm_priv_lock_release(&lock);
     return CRMM_SUCCESS;
 }
 
@@ -108,11 +112,11 @@ static crmm_status set(const char *who, int device, crmm_resource *new_mr, crmm_
         return status;
     }
 
-    pthread_mutex_lock(&mutex);
+    crmm_priv_lock_acquire(&lock);
     entry *changed = &entries[device];
     crmm_resource *old = changed->current;
     changed->current = new_mr != NULL ? crmm_resource_retain(new_mr) : &changed->initial.base;
-    pthread_mutex_unlock(&mutex);
+    crmm_priv_lock_release(&lock);
 
     LOG(CRMM_LOG_LEVEL_DEBUG, "device %d: the current resource is %s now, and was %s", device,
         crmm_resource_name(new_mr != NULL ? new_mr : &changed->initial.base),

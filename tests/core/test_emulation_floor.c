@@ -114,6 +114,25 @@ Test(emulation_floor, failing_calls_have_the_status_of_their_cause)
     }
 }
 
+Test(emulation_floor, ordering_streams_leaves_no_event)
+{
+    cudaStream_t first = make_stream();
+    cudaStream_t second = make_stream();
+
+    for (unsigned long long i = 1; i <= 4; i++) {
+        cudart_emulated_clear_faults();
+        if (i == 2) {
+            cudart_emulated_fail("cudaEventRecord", 1, 1, cudaErrorIllegalAddress);
+        } else if (i == 3) {
+            cudart_emulated_fail("cudaStreamWaitEvent", 1, 1, cudaErrorIllegalAddress);
+        }
+        expect_equal(crmm_priv_cuda_order_streams(first, second),
+                     i == 2 || i == 3 ? CRMM_ERROR_CUDA : CRMM_SUCCESS);
+        expect_equal(cudart_emulated_calls("cudaEventCreateWithFlags"), i);
+        expect_equal(cudart_emulated_calls("cudaEventDestroy"), i);
+    }
+}
+
 /* The error of a call that failed is cleared, the program's own is not, and a success after a
  * failure of the program's leaves it. */
 Test(emulation_floor, last_error_is_left_as_it_was)

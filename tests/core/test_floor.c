@@ -65,6 +65,27 @@ Test(floor, order_streams_makes_the_later_one_wait)
     cuda(cudaStreamDestroy(later));
 }
 
+Test(floor, a_captured_stream_is_ordered_with_no_other)
+{
+    cudaGraph_t graph = NULL;
+
+    need_devices(1);
+    cudaStream_t captured = make_stream();
+    cudaStream_t other = make_stream();
+    cuda(cudaStreamBeginCapture(captured, cudaStreamCaptureModeGlobal));
+    expect_failure(crmm_priv_cuda_order_streams(captured, other), CRMM_ERROR_UNSUPPORTED,
+                   "only the latter is being captured");
+    expect_failure(crmm_priv_cuda_order_streams(other, captured), CRMM_ERROR_UNSUPPORTED,
+                   "only the former is being captured");
+    enum cudaStreamCaptureStatus state = cudaStreamCaptureStatusActive;
+    cuda(cudaStreamIsCapturing(other, &state));
+    expect_equal(state, cudaStreamCaptureStatusNone); /* it was not drawn in */
+    cuda(cudaStreamEndCapture(captured, &graph));
+    cuda(cudaGraphDestroy(graph));
+    cuda(cudaStreamDestroy(captured));
+    cuda(cudaStreamDestroy(other));
+}
+
 Test(floor, capture_state_is_told_without_disturbing_the_capture)
 {
     cudaGraph_t graph = NULL;

@@ -76,6 +76,29 @@ static int count_evaluation(void)
     return ++evaluated;
 }
 
+static void log_again(crmm_log_level level, const char *message, void *user_data)
+{
+    int *depth = user_data;
+
+    (void)level;
+    (void)message;
+    if ((*depth)++ == 0) {
+        crmm_log_message(CRMM_LOG_LEVEL_INFO, "from within");
+        expect_success(crmm_log_set_level(CRMM_LOG_LEVEL_WARN));
+        crmm_log_set_stderr();
+    }
+}
+
+Test(log, a_callback_may_use_the_log_and_the_library)
+{
+    int depth = 0;
+
+    expect_success(crmm_log_set_callback(log_again, &depth));
+    crmm_log_message(CRMM_LOG_LEVEL_INFO, "first");
+    expect_equal(depth, 2);
+    expect_equal(crmm_log_get_level(), CRMM_LOG_LEVEL_WARN);
+}
+
 Test(log, does_not_evaluate_what_it_drops)
 {
     record_all();

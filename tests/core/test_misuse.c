@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include <crmm/core/error.h>
 #include <crmm/core/resource.h>
 
 #include "expect.h"
@@ -61,6 +62,22 @@ Test(misuse, handler_is_not_entered_from_itself)
     expect_equal(crmm_misuse_count() - before, 2);
     crmm_report_misuse(&finding);
     expect_equal(entered, 2);
+}
+
+static void fail_within(const crmm_misuse *misuse, void *user_data)
+{
+    (void)misuse;
+    (void)user_data;
+    (void)crmm_set_last_error(CRMM_ERROR_IO, 5, "the handler's own");
+}
+
+Test(misuse, handler_leaves_the_error_record_alone)
+{
+    crmm_set_misuse_handler(fail_within, NULL);
+    (void)crmm_set_last_error(CRMM_ERROR_CUDA, 700, "the one that is returned");
+    crmm_report_misuse(&finding);
+    expect_equal(crmm_last_error()->status, CRMM_ERROR_CUDA);
+    expect_text(crmm_last_error()->message, "the one that is returned");
 }
 
 Test(misuse, reads_no_more_of_an_older_struct_than_it_has)

@@ -76,7 +76,7 @@ Test(options, a_size_that_cannot_be_is_refused)
 {
     sample_options known = {1, 2, "x"};
     sample_options given = {0, 9, NULL};
-    const size_t bad[] = {0, 1, 7, 9, 23, SIZE_MAX};
+    const size_t bad[] = {0, 1, 7, 9, 23, 4104, (size_t)1 << 32, SIZE_MAX, SIZE_MAX - 7};
 
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         given.struct_size = bad[i];

@@ -370,6 +370,33 @@ Test(resource, describes_like_snprintf)
     expect_equal(text[0], 'x');
 }
 
+static crmm_status check_size(const crmm_resource *resource, crmm_memory_info *info)
+{
+    (void)resource;
+    cr_assert(info->struct_size == sizeof(crmm_memory_info), "it is %zu", info->struct_size);
+    info->live = 42;
+    return CRMM_SUCCESS;
+}
+
+Test(resource, an_implementer_is_told_how_far_to_fill_figures)
+{
+    static const crmm_resource_ops with_info = {
+        .struct_size = sizeof(crmm_resource_ops),
+        .allocate_sync = only_sync,
+        .deallocate_sync = ignore_sync,
+        .destroy = ignore_destroy,
+        .info = check_size,
+    };
+    struct crmm_resource base;
+    crmm_memory_info info = {.struct_size = 2 * sizeof(size_t), .held = 7};
+
+    crmm_resource_init(&base, &with_info, "x", CRMM_HOST_ACCESSIBLE);
+    expect_success(crmm_resource_info(&base, &info));
+    expect_equal(info.struct_size, 2 * sizeof(size_t));
+    expect_equal(info.live, 42);
+    expect_equal(info.held, 7);
+}
+
 Test(resource, trim_and_info_of_a_resource_without_them)
 {
     mock_resource mock;

@@ -96,7 +96,7 @@ Test(resource_ref, message_names_what_is_missing)
 
     mock_resource_init(&mock, D);
     expect_failure(crmm_to_host_device_async_resource_ref(&mock.base, &ref), CRMM_ERROR_PROPERTY,
-                   "mock_resource is not host accessible stream-ordered");
+                   "mock_resource is not host accessible, stream-ordered");
 }
 
 Test(resource_ref, widening_keeps_the_resource)

@@ -58,6 +58,8 @@ static void be_child(void *block, crmm_device_buffer *buffer)
     check_forked(crmm_get_current_cuda_device(&number), "current device");
     check_forked(crmm_percent_of_free_device_memory(1, &bytes), "memory");
     check_forked(crmm_get_current_device_resource(&mr), "current resource");
+    check_forked(crmm_get_per_device_resource(0, &mr), "resource of device 0");
+    check_forked(crmm_reset_per_device_resource(0, NULL), "reset of device 0");
     check_forked(crmm_device_buffer_init(&fresh, 64, NULL, NULL), "buffer");
     check_forked(crmm_device_buffer_resize(buffer, 1 << 20, NULL), "resize");
     crmm_deallocate(crmm_cuda_memory_resource(), NULL, block, 64, 64);
@@ -87,6 +89,8 @@ int main(void)
     }
     check(status == CRMM_SUCCESS, "allocate in the parent");
     check(crmm_device_buffer_init(&buffer, 64, NULL, NULL) == CRMM_SUCCESS, "buffer in the parent");
+    crmm_resource *mr = NULL;
+    check(crmm_get_per_device_resource(0, &mr) == CRMM_SUCCESS, "table in the parent");
     pid_t child = fork();
     if (child == 0) {
         be_child(block, &buffer);

@@ -344,6 +344,33 @@ Test(cuda_async_memory_resource, allocations_can_be_captured)
     crmm_resource_release(&mr);
 }
 
+Test(cuda_async_memory_resource, leave_captures_of_other_streams_valid)
+{
+    cudaGraph_t graph = NULL;
+    void *ptr = NULL;
+
+    need_devices(1);
+    cudaStream_t captured = make_stream();
+    cudaStream_t other = make_stream();
+    misuse_recorder_start();
+    for (int i = 0; i < CLASSES; i++) {
+        crmm_resource *mr = NULL;
+        cuda(cudaStreamBeginCapture(captured, cudaStreamCaptureModeGlobal));
+        expect_success(classes[i].create(&mr));
+        expect_success(crmm_allocate(mr, other, 4096, 256, &ptr));
+        crmm_deallocate(mr, other, ptr, 4096, 256);
+        expect_success(crmm_allocate_sync(mr, 4096, 256, &ptr));
+        crmm_deallocate_sync(mr, ptr, 4096, 256);
+        expect_success(crmm_resource_trim(mr, 0, NULL));
+        crmm_resource_release(&mr);
+        cuda(cudaStreamEndCapture(captured, &graph));
+        cuda(cudaGraphDestroy(graph));
+    }
+    expect_equal(misuse_recorded()->count, 0);
+    cuda(cudaStreamDestroy(captured));
+    cuda(cudaStreamDestroy(other));
+}
+
 Test(cuda_async_memory_resource, frees_wait_their_turn_without_blocking)
 {
     gate held;

@@ -117,6 +117,21 @@ Test(cuda_stream, handles_are_told_apart)
     cr_assert(!crmm_stream_is_per_thread_default(NULL));
 }
 
+Test(cuda_stream, waiting_leaves_captures_of_other_streams_valid)
+{
+    cudaGraph_t graph = NULL;
+
+    need_devices(1);
+    cudaStream_t captured = make_stream();
+    cudaStream_t other = make_stream();
+    cuda(cudaStreamBeginCapture(captured, cudaStreamCaptureModeGlobal));
+    expect_success(crmm_stream_synchronize(other));
+    cuda(cudaStreamEndCapture(captured, &graph));
+    cuda(cudaGraphDestroy(graph));
+    cuda(cudaStreamDestroy(captured));
+    cuda(cudaStreamDestroy(other));
+}
+
 Test(cuda_stream, synchronizing_a_captured_stream_is_unsupported)
 {
     cudaGraph_t graph = NULL;
@@ -124,9 +139,10 @@ Test(cuda_stream, synchronizing_a_captured_stream_is_unsupported)
     need_devices(1);
     cudaStream_t stream = make_stream();
     cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
-    expect_status(crmm_stream_synchronize(stream), CRMM_ERROR_UNSUPPORTED);
+    expect_failure(crmm_stream_synchronize(stream), CRMM_ERROR_UNSUPPORTED,
+                   "is being captured, which forbids waiting for it");
     expect_equal(cudaGetLastError(), cudaSuccess);
-    (void)cudaStreamEndCapture(stream, &graph); /* which the call has invalidated */
-    (void)cudaGetLastError();
+    cuda(cudaStreamEndCapture(stream, &graph)); /* it has stayed valid */
+    cuda(cudaGraphDestroy(graph));
     cuda(cudaStreamDestroy(stream));
 }

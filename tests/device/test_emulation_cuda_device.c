@@ -5,6 +5,7 @@
 
 #include "cuda_support.h"
 #include "expect.h"
+#include "misuse_recorder.h"
 
 __extension__ typedef unsigned __int128 unsigned_128;
 
@@ -59,6 +60,20 @@ Test(emulation_cuda_device, percent_is_exact)
         expect_success(crmm_percent_of_free_device_memory(percent, &bytes));
         expect_equal(bytes, share / 256 * 256);
     }
+}
+
+Test(emulation_cuda_device, a_device_that_cannot_be_restored_is_reported)
+{
+    crmm_cuda_set_device scope = {0};
+
+    cudart_emulated_set_devices(2);
+    expect_success(crmm_cuda_set_device_init(&scope, 1));
+    misuse_recorder_start();
+    cudart_emulated_fail("cudaSetDevice", 1, 1, cudaErrorDevicesUnavailable);
+    expect_misuse(crmm_cuda_set_device_finish(&scope), CRMM_MISUSE_CUDA,
+                  "device 0 cannot be made current again: cudaErrorDevicesUnavailable");
+    expect_equal(misuse_recorded()->latest.native_code, cudaErrorDevicesUnavailable);
+    expect_equal(cudaGetLastError(), cudaSuccess);
 }
 
 Test(emulation_cuda_device, a_machine_without_a_driver_is_an_error_everywhere)

@@ -217,7 +217,7 @@ Test(per_device_resource, needs_device_access_and_stream_order)
     }
     expect_failure(crmm_set_per_device_resource(0, crmm_malloc_memory_resource(), &previous),
                    CRMM_ERROR_PROPERTY,
-                   "malloc_memory_resource is not device accessible stream-ordered");
+                   "malloc_memory_resource is not device accessible, stream-ordered");
     cr_assert(previous == NULL);
     cr_assert(current() == initial);
     expect_success(crmm_set_current_device_resource(crmm_managed_memory_resource(), NULL));

@@ -2,6 +2,7 @@
 #include <crmm/host/malloc_memory_resource.h>
 
 #include <stdint.h>
+#include <stdlib.h>
 
 #include <crmm/core/alignment.h>
 
@@ -74,6 +75,25 @@ Test(malloc_memory_resource, has_no_streams)
     misuse_recorder_start();
     expect_misuse(crmm_deallocate(mr, NULL, ptr, 8, 8), CRMM_MISUSE_PROPERTY,
                   "malloc_memory_resource is not stream-ordered");
+}
+
+/* Only validation finds a wrong size; without it the figures are wrong, but not absurd. */
+Test(malloc_memory_resource, figures_do_not_fall_below_0)
+{
+    crmm_resource *mr = crmm_malloc_memory_resource();
+    crmm_memory_info info = {.struct_size = sizeof(info)};
+    void *ptr = NULL;
+
+    cr_assert(setenv("CRMM_VALIDATE", "0", 1) == 0);
+    expect_success(crmm_allocate_sync(mr, 100, 8, &ptr));
+    crmm_deallocate_sync(mr, ptr, 5000, 8);
+    expect_success(crmm_resource_info(mr, &info));
+    expect_equal(info.live, 0);
+    expect_success(crmm_allocate_sync(mr, 100, 8, &ptr));
+    expect_success(crmm_resource_info(mr, &info));
+    expect_equal(info.live, 100);
+    expect_equal(info.peak_live, 100);
+    crmm_deallocate_sync(mr, ptr, 100, 8);
 }
 
 Test(malloc_memory_resource, keeps_figures)

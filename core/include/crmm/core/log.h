@@ -20,7 +20,7 @@ CRMM_BEGIN_DECLS
  * (trace, debug, info, warn, error, critical or off) and CRMM_DEBUG_LOG_FILE (truncated at first
  * use; standard error where it is not set).
  *
- * Thread-safety: all functions are safe; lines are never mixed.
+ * Thread-safety: all functions are safe; lines in a file are never mixed.
  */
 
 /** How important a message is. Values are part of the ABI. */
@@ -35,8 +35,8 @@ typedef enum crmm_log_level {
 } crmm_log_level;
 
 /**
- * Receives messages, on the thread that logs, with no other lock of the library held than the
- * log's own: it must not log.
+ * Receives messages, on the thread that logs, with no lock of the library held; several threads may
+ * be in it at a time. It may call the library, and a message logged meanwhile comes to it as well.
  *
  * @param level     of the message
  * @param message   one line without its end; valid until the callback returns

@@ -56,7 +56,10 @@ typedef struct crmm_resource_ops {
     crmm_resource *(*upstream)(const crmm_resource *resource);
     /** As crmm_resource_trim(), of the whole stack. Optional: forwarded to the upstream. */
     crmm_status (*trim)(crmm_resource *resource, size_t bytes_to_keep, size_t *released);
-    /** As crmm_resource_info(), all members filled. Optional: forwarded to the upstream. */
+    /**
+     * As crmm_resource_info(), all members filled as far as `info->struct_size`, which the library
+     * has set. Optional: forwarded to the upstream.
+     */
     crmm_status (*info)(const crmm_resource *resource, crmm_memory_info *info);
     /** As crmm_resource_describe(). Optional: the class name and the upstream's description. */
     size_t (*describe)(const crmm_resource *resource, char *text, size_t size);

@@ -40,6 +40,10 @@ crmm_status crmm_priv_cuda_check(const char *call, int code);
 /* Whether a CUDA error code says that the process is a forked child. */
 bool crmm_priv_cuda_is_forked(int code);
 
+/* Whether CUDA can be used at all; described in the name of `who` where it cannot: a forked child,
+ * or a program that is ending. Makes no call that could fail. */
+crmm_status crmm_priv_cuda_ready(const char *who);
+
 /* ---- devices ---- */
 
 crmm_status crmm_priv_cuda_device_count(int *count);
@@ -54,7 +58,8 @@ bool crmm_priv_cuda_reaches_pageable(int device);
 
 /*
  * Make a device current for a while. `previous` is what crmm_priv_cuda_leave_device() restores;
- * a negative `device`, or the one that is current already, changes nothing.
+ * a negative `device`, or the one that is current already, changes nothing. What cannot be restored
+ * is reported.
  */
 crmm_status crmm_priv_cuda_enter_device(int device, int *previous);
 int crmm_priv_cuda_try_enter_device(int device, int *previous);
@@ -94,14 +99,16 @@ crmm_status crmm_priv_cuda_stream_failed(const char *who, crmm_stream stream, in
 /* CUDA's id of a stream, never used twice. Ask only streams that are not being captured. */
 crmm_status crmm_priv_cuda_stream_id(crmm_stream stream, uint64_t *id);
 
+/* CRMM_ERROR_UNSUPPORTED, with the capture valid, where the stream is being captured. */
 crmm_status crmm_priv_cuda_stream_synchronize(crmm_stream stream);
-int crmm_priv_cuda_wait(crmm_stream stream); /* the same, beside captures of other streams */
+int crmm_priv_cuda_wait(crmm_stream stream); /* the same, without asking */
 
 /* A stream of the current device. */
 crmm_status crmm_priv_cuda_stream_create(bool non_blocking, crmm_stream *stream);
 int crmm_priv_cuda_stream_destroy(crmm_stream stream);
 
-/* Work queued on `later` from now on waits for what is queued on `earlier` now. */
+/* Work queued on `later` from now on waits for what is queued on `earlier` now. Both streams may be
+ * parts of a capture, but not one alone: CRMM_ERROR_UNSUPPORTED, with the capture valid. */
 crmm_status crmm_priv_cuda_order_streams(crmm_stream earlier, crmm_stream later);
 
 #endif

@@ -2,11 +2,11 @@
 #ifndef CRMM_INTERNAL_LEDGER_H
 #define CRMM_INTERNAL_LEDGER_H
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 
 #include <crmm/core/resource.h>
+#include <crmm/internal/lock.h>
 
 typedef struct crmm_priv_ledger_entry crmm_priv_ledger_entry;
 
@@ -19,7 +19,7 @@ typedef struct crmm_priv_ledger_entry crmm_priv_ledger_entry;
  * CRMM_PRIV_LEDGER_INITIALIZER.
  */
 typedef struct crmm_priv_ledger {
-    pthread_mutex_t mutex;
+    crmm_priv_lock lock;
     crmm_priv_ledger_entry *entries; /* open addressing, linear probing */
     size_t capacity;                 /* a power of two, or 0 */
     size_t used;
@@ -27,7 +27,7 @@ typedef struct crmm_priv_ledger {
 
 #define CRMM_PRIV_LEDGER_INITIALIZER       \
     {                                      \
-        .mutex = PTHREAD_MUTEX_INITIALIZER \
+        .lock = CRMM_PRIV_LOCK_INITIALIZER \
     }
 
 /* Enter a block that has just been handed out. false: no memory for the entry. */

@@ -6,18 +6,14 @@
 #include <crmm/internal/fail.h>
 #include <crmm/internal/floor.h>
 #include <crmm/internal/report.h>
-#include <crmm/internal/resource.h>
+
+#include "report_null.h"
+#include "require_waitable.h"
+#include "take_resource.h"
 
 static const char class_name[] = "device_buffer";
 
 /* ---- helpers ---- */
-
-static void report_null(const char *call, const char *argument)
-{
-    crmm_priv_report(
-        (crmm_misuse){.kind = CRMM_MISUSE_INVALID_ARGUMENT, .resource_name = class_name},
-        "%s: %s is NULL", call, argument);
-}
 
 /* NULL and the explicit handle are one stream. */
 static crmm_stream plain(crmm_stream stream)
@@ -32,20 +28,6 @@ static crmm_status order_after_stored(const crmm_device_buffer *buffer, crmm_str
         return CRMM_SUCCESS; /* without memory there is nothing to order */
     }
     return crmm_priv_cuda_order_streams(buffer->stream, stream);
-}
-
-/* The resource to use in place of NULL, and whether it has what a buffer needs; retained. */
-static crmm_status take_resource(crmm_resource *mr, crmm_resource **taken)
-{
-    if (mr == NULL) {
-        return crmm_get_current_device_resource(taken);
-    }
-    crmm_status status =
-        crmm_priv_require_properties(class_name, mr, CRMM_DEVICE_ACCESSIBLE | CRMM_STREAM_ORDERED);
-    if (status == CRMM_SUCCESS) {
-        *taken = crmm_resource_retain(mr);
-    }
-    return status;
 }
 
 /* ---- init ---- */
@@ -63,7 +45,7 @@ static crmm_status create(crmm_device_buffer *made, size_t size, size_t alignmen
     if (status != CRMM_SUCCESS) {
         return status;
     }
-    status = take_resource(mr, &made->resource);
+    status = take_resource(class_name, mr, &made->resource);
     if (status != CRMM_SUCCESS) {
         return status;
     }
@@ -112,7 +94,10 @@ static crmm_status init_copy(crmm_device_buffer *buffer, const void *source, siz
                           "crmm_device_buffer_init_copy: source is NULL, with %zu bytes to copy",
                           size);
     }
-    crmm_status status = create(&made, size, alignment, stream, mr);
+    crmm_status status = wait ? require_waitable(class_name, stream) : CRMM_SUCCESS;
+    if (status == CRMM_SUCCESS) {
+        status = create(&made, size, alignment, stream, mr);
+    }
     if (status != CRMM_SUCCESS) {
         return status;
     }
@@ -271,7 +256,7 @@ crmm_status crmm_device_buffer_set_stream(crmm_device_buffer *buffer, crmm_strea
 void crmm_device_buffer_set_stream_unordered(crmm_device_buffer *buffer, crmm_stream stream)
 {
     if (buffer == NULL) {
-        report_null("crmm_device_buffer_set_stream_unordered", "buffer");
+        report_null(class_name, "crmm_device_buffer_set_stream_unordered", "buffer");
         return;
     }
     buffer->stream = stream;
@@ -321,7 +306,8 @@ void crmm_device_buffer_finish(crmm_device_buffer *buffer)
 void crmm_device_buffer_move(crmm_device_buffer *destination, crmm_device_buffer *source)
 {
     if (destination == NULL || source == NULL) {
-        report_null("crmm_device_buffer_move", destination == NULL ? "destination" : "source");
+        report_null(class_name, "crmm_device_buffer_move",
+                    destination == NULL ? "destination" : "source");
         return;
     }
     if (destination == source) {
@@ -340,7 +326,7 @@ static const crmm_device_buffer *look_at(const char *call, const crmm_device_buf
     static const crmm_device_buffer empty;
 
     if (buffer == NULL) {
-        report_null(call, "buffer");
+        report_null(class_name, call, "buffer");
         return &empty;
     }
     return buffer;

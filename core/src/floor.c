@@ -340,6 +340,13 @@ crmm_status crmm_priv_cuda_copy_async(void *destination, const void *source, siz
     return crmm_priv_floor_check("cudaMemcpyAsync", error);
 }
 
+crmm_status crmm_priv_cuda_memset_async(void *ptr, int byte, size_t bytes, crmm_stream stream)
+{
+    cudaError_t error;
+    CALL(error, cudaMemsetAsync(ptr, byte, bytes, stream));
+    return crmm_priv_floor_check("cudaMemsetAsync", error);
+}
+
 #if CUDART_VERSION >= 13000
 
 static struct cudaMemLocation location_of(int device)

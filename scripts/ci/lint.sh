@@ -18,12 +18,12 @@ tracked() {
 }
 
 echo '--- format'
-mapfile -t sources < <(tracked '*.c' '*.h')
+mapfile -t sources < <(tracked '*.c' '*.h' '*.cpp' '*.hpp' '*.cu')
 [ ${#sources[@]} -gt 0 ]
 clang-format-14 --dry-run --Werror "${sources[@]}" || status=1
 
 echo '--- licences'
-mapfile -t all < <(tracked '*.c' '*.h' '*.cpp' '*.sh' '*.py' '*.in' '*meson.build' \
+mapfile -t all < <(tracked '*.c' '*.h' '*.cpp' '*.hpp' '*.cu' '*.sh' '*.py' '*.in' '*meson.build' \
     '*meson_options.txt' '.ci/run')
 without=$(grep -L 'SPDX-License-Identifier: Apache-2.0' "${all[@]}" || true)
 if [ -n "$without" ]; then

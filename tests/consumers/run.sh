@@ -67,10 +67,13 @@ for kind in static shared both; do
     check "$kind: C runs" "./app-$kind"
     check "$kind: C++ by pkg-config" build_with "$work/$kind" crmm "app-$kind-c++" c++ "$here/app.cpp"
     check "$kind: C++ runs" "./app-$kind-c++"
-    check "$kind: no header is missing" cmp <(cd "$work/$kind/include" && find . -name '*.h' | sort) \
-        <(cd "$work/static/include" && find . -name '*.h' | sort)
-    check "$kind: no other header is installed" not grep -rlE 'include [<"](cuda|crmm/internal)' \
-        "$work/$kind/include"
+    check "$kind: crmm.hpp by pkg-config" build_with "$work/$kind" crmm "app-$kind-hpp" c++ \
+        -std=c++17 "$here/app_hpp.cpp"
+    check "$kind: crmm.hpp runs" "./app-$kind-hpp"
+    check "$kind: no header is missing" cmp <(cd "$work/$kind/include" && find . -name '*.h*' | sort) \
+        <(cd "$work/static/include" && find . -name '*.h*' | sort)
+    check "$kind: no other header is installed" not grep -rlE --exclude=cuda_mr.hpp \
+        'include [<"](cuda|crmm/internal)' "$work/$kind/include"
     for module in core host device adaptors containers; do
         check "$kind: crmm-$module by itself" build_with "$work/$kind" "crmm-$module" "app-module" cc \
             "$here/wrap/core.c"

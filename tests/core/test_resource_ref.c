@@ -119,7 +119,8 @@ Test(resource_ref, widening_keeps_the_resource)
     crmm_device_async_resource_ref device = crmm_host_device_async_to_device_async(all);
     cr_assert(crmm_device_async_to_device(device).resource == &mock.base);
     crmm_host_async_resource_ref host = crmm_host_device_async_to_host_async(all);
-    cr_assert(crmm_host_async_to_host(host).resource == &mock.base);
+    crmm_host_resource_ref narrow = crmm_host_async_to_host(host);
+    cr_assert(narrow.resource == &mock.base);
 }
 
 Test(resource_ref, does_not_own)

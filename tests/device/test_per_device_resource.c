@@ -174,6 +174,33 @@ Test(per_device_resource, typed_references_are_retained)
     cr_assert(destroyed);
 }
 
+Test(per_device_resource, typed_references_by_device_are_retained)
+{
+    mock_resource mock;
+    bool destroyed = false;
+    crmm_device_async_resource_ref ref = {NULL};
+    crmm_device_async_resource_ref new_ref = {NULL};
+    crmm_device_async_resource_ref previous = {NULL};
+
+    need_devices(1);
+    crmm_resource *initial = current();
+    mock_resource_init(&mock, DEVICE_ASYNC);
+    mock.destroyed = &destroyed;
+    expect_success(crmm_to_device_async_resource_ref(&mock.base, &new_ref));
+    expect_success(crmm_set_per_device_resource_ref(0, new_ref, &previous));
+    cr_assert(previous.resource == initial);
+    expect_success(crmm_get_per_device_resource_ref(0, &ref));
+    cr_assert(ref.resource == &mock.base);
+    crmm_resource *own = &mock.base;
+    crmm_resource_release(&own);
+    expect_success(crmm_reset_per_device_resource_ref(0, &previous));
+    cr_assert(previous.resource == &mock.base);
+    crmm_resource_release(&previous.resource);
+    cr_assert(!destroyed);
+    crmm_resource_release(&ref.resource);
+    cr_assert(destroyed);
+}
+
 Test(per_device_resource, needs_device_access_and_stream_order)
 {
     static const crmm_properties lacking[] = {0, CRMM_DEVICE_ACCESSIBLE, CRMM_STREAM_ORDERED,

@@ -19,8 +19,9 @@ def main():
     os.chdir(root)
     tap = Tap()
     on_disk = []
-    for path in glob.glob('*/include/**/*.h', recursive=True):
-        on_disk.append(path.split('/include/', 1)[1])
+    for suffix in ('h', 'hpp'):
+        for path in glob.glob(f'*/include/**/*.{suffix}', recursive=True):
+            on_disk.append(path.split('/include/', 1)[1])
     for path in glob.glob('*/include/**/*.h.in', recursive=True):
         on_disk.append(path.split('/include/', 1)[1][:-len('.in')])
     on_disk += glob.glob('tests/*/test_*.c') + glob.glob('tests/*/program_*.c')

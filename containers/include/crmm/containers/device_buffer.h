@@ -84,7 +84,10 @@ CRMM_API CRMM_NODISCARD crmm_status
 crmm_device_buffer_init_copy_aligned(crmm_device_buffer *buffer, const void *source, size_t size,
                                      size_t alignment, crmm_stream stream, crmm_resource *mr);
 
-/** As crmm_device_buffer_init_copy(), and waits for `stream`: the source is free on return. */
+/**
+ * As crmm_device_buffer_init_copy(), and waits for `stream`: the source is free on return. A stream
+ * that is being captured is CRMM_ERROR_UNSUPPORTED, and the capture stays valid.
+ */
 CRMM_API CRMM_NODISCARD crmm_status crmm_device_buffer_init_copy_sync(crmm_device_buffer *buffer,
                                                                       const void *source,
                                                                       size_t size,

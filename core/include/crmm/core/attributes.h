@@ -23,9 +23,12 @@
 #define CRMM_API __attribute__((visibility("default")))
 /** The result must not be ignored. */
 #define CRMM_NODISCARD __attribute__((warn_unused_result))
+/** A function or variable that a program may leave unused. */
+#define CRMM_MAYBE_UNUSED __attribute__((unused))
 #else
 #define CRMM_API
 #define CRMM_NODISCARD
+#define CRMM_MAYBE_UNUSED
 #endif
 
 /**

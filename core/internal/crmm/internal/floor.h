@@ -95,6 +95,7 @@ int crmm_priv_cuda_host_free(void *ptr, size_t bytes);
 
 crmm_status crmm_priv_cuda_copy_async(void *destination, const void *source, size_t bytes,
                                       crmm_stream stream);
+crmm_status crmm_priv_cuda_memset_async(void *ptr, int byte, size_t bytes, crmm_stream stream);
 /* Advice and movement of managed memory; `device` may be CRMM_PRIV_HOST_DEVICE. */
 crmm_status crmm_priv_cuda_prefetch(const void *ptr, size_t bytes, int device, crmm_stream stream);
 /* The same where the memory may be of another kind: then success, and nothing is queued. */

@@ -84,6 +84,38 @@ static bool limiting_is_idle(const crmm_resource *adaptor)
 }
 #endif
 
+#if HAVE_ADAPTOR_LOGGING
+#include <crmm/adaptors/logging_resource_adaptor.h>
+
+static bool swallow(const char *text, size_t size, void *user_data)
+{
+    (void)text;
+    (void)size;
+    (void)user_data;
+    return true;
+}
+
+static crmm_status create_logging(crmm_resource *upstream, uint64_t *random, crmm_resource **out)
+{
+    return crmm_logging_resource_adaptor_create(
+        upstream,
+        CRMM_OPTIONS(crmm_logging_resource_adaptor, .write = swallow,
+                     .auto_flush = random_below(random, 2) * 100),
+        out);
+}
+#endif
+
+#if HAVE_ADAPTOR_NVTX
+#include <crmm/adaptors/nvtx_resource_adaptor.h>
+
+static crmm_status create_nvtx(crmm_resource *upstream, uint64_t *random, crmm_resource **out)
+{
+    (void)random;
+    return crmm_nvtx_resource_adaptor_create(
+        upstream, CRMM_OPTIONS(crmm_nvtx_resource_adaptor, .mode = CRMM_NVTX_ON), out);
+}
+#endif
+
 #if HAVE_ADAPTOR_PREFETCH
 #include <crmm/adaptors/prefetch_resource_adaptor.h>
 
@@ -91,6 +123,26 @@ static crmm_status create_prefetch(crmm_resource *upstream, uint64_t *random, cr
 {
     (void)random;
     return crmm_prefetch_resource_adaptor_create(upstream, out);
+}
+#endif
+
+#if HAVE_ADAPTOR_STATISTICS
+#include <crmm/adaptors/statistics_resource_adaptor.h>
+
+static crmm_status create_statistics(crmm_resource *upstream, uint64_t *random, crmm_resource **out)
+{
+    (void)random;
+    return crmm_statistics_resource_adaptor_create(upstream, out);
+}
+
+static bool statistics_is_idle(const crmm_resource *adaptor)
+{
+    crmm_statistics_counter bytes;
+    crmm_statistics_counter allocations;
+
+    return crmm_statistics_resource_adaptor_counters(adaptor, &bytes, &allocations) ==
+               CRMM_SUCCESS &&
+           bytes.value == 0 && allocations.value == 0;
 }
 #endif
 
@@ -102,6 +154,25 @@ static crmm_status create_thread_safe(crmm_resource *upstream, uint64_t *random,
 {
     (void)random;
     return crmm_thread_safe_resource_adaptor_create(upstream, out);
+}
+#endif
+
+#if HAVE_ADAPTOR_TRACKING
+#include <crmm/adaptors/tracking_resource_adaptor.h>
+
+static crmm_status create_tracking(crmm_resource *upstream, uint64_t *random, crmm_resource **out)
+{
+    return crmm_tracking_resource_adaptor_create(
+        upstream,
+        CRMM_OPTIONS(crmm_tracking_resource_adaptor,
+                     .capture_stacks = random_below(random, 10) == 0),
+        out);
+}
+
+static bool tracking_is_idle(const crmm_resource *adaptor)
+{
+    return crmm_tracking_resource_adaptor_outstanding_count(adaptor) == 0 &&
+           crmm_tracking_resource_adaptor_allocated_bytes(adaptor) == 0;
 }
 #endif
 
@@ -122,11 +193,23 @@ const random_layer_class random_layer_classes[] = {
      .is_idle = limiting_is_idle,
      .limit = crmm_limiting_resource_adaptor_allocation_limit},
 #endif
+#if HAVE_ADAPTOR_LOGGING
+    {.name = "logging", .create = create_logging},
+#endif
+#if HAVE_ADAPTOR_NVTX
+    {.name = "nvtx", .create = create_nvtx},
+#endif
 #if HAVE_ADAPTOR_PREFETCH
     {.name = "prefetch", .create = create_prefetch},
 #endif
+#if HAVE_ADAPTOR_STATISTICS
+    {.name = "statistics", .create = create_statistics, .is_idle = statistics_is_idle},
+#endif
 #if HAVE_ADAPTOR_THREAD_SAFE
     {.name = "thread_safe", .create = create_thread_safe},
+#endif
+#if HAVE_ADAPTOR_TRACKING
+    {.name = "tracking", .create = create_tracking, .is_idle = tracking_is_idle},
 #endif
     {.name = NULL},
 };

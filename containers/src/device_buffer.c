@@ -59,13 +59,14 @@ static crmm_status create(crmm_device_buffer *made, size_t size, size_t alignmen
     return CRMM_SUCCESS;
 }
 
-crmm_status crmm_device_buffer_init_aligned(crmm_device_buffer *buffer, size_t size,
-                                            size_t alignment, crmm_stream stream, crmm_resource *mr)
+/* A buffer without a copy, for the public function `call`. */
+static crmm_status init(const char *call, crmm_device_buffer *buffer, size_t size, size_t alignment,
+                        crmm_stream stream, crmm_resource *mr)
 {
     crmm_device_buffer made;
 
     if (buffer == NULL) {
-        return FAIL(CRMM_ERROR_INVALID_ARGUMENT, 0, "crmm_device_buffer_init: buffer is NULL");
+        return FAIL(CRMM_ERROR_INVALID_ARGUMENT, 0, "%s: buffer is NULL", call);
     }
     crmm_status status = create(&made, size, alignment, stream, mr);
     if (status == CRMM_SUCCESS) {
@@ -77,22 +78,37 @@ crmm_status crmm_device_buffer_init_aligned(crmm_device_buffer *buffer, size_t s
 crmm_status crmm_device_buffer_init(crmm_device_buffer *buffer, size_t size, crmm_stream stream,
                                     crmm_resource *mr)
 {
-    return crmm_device_buffer_init_aligned(buffer, size, CRMM_DEVICE_ALIGNMENT, stream, mr);
+    return init("crmm_device_buffer_init", buffer, size, CRMM_DEVICE_ALIGNMENT, stream, mr);
 }
 
-/* A buffer with a copy; `wait` for the stream as well. */
-static crmm_status init_copy(crmm_device_buffer *buffer, const void *source, size_t size,
-                             size_t alignment, crmm_stream stream, crmm_resource *mr, bool wait)
+crmm_status crmm_device_buffer_init_aligned(crmm_device_buffer *buffer, size_t size,
+                                            size_t alignment, crmm_stream stream, crmm_resource *mr)
+{
+    return init("crmm_device_buffer_init_aligned", buffer, size, alignment, stream, mr);
+}
+
+/* Give back what was made, without touching the record of the failure that is returned. */
+static void discard(crmm_device_buffer *made)
+{
+    const crmm_error failure = *crmm_last_error();
+
+    crmm_device_buffer_finish(made);
+    crmm_priv_restore_error(&failure);
+}
+
+/* A buffer with a copy, for the public function `call`; `wait` for the stream as well. */
+static crmm_status init_copy(const char *call, crmm_device_buffer *buffer, const void *source,
+                             size_t size, size_t alignment, crmm_stream stream, crmm_resource *mr,
+                             bool wait)
 {
     crmm_device_buffer made;
 
     if (buffer == NULL) {
-        return FAIL(CRMM_ERROR_INVALID_ARGUMENT, 0, "crmm_device_buffer_init_copy: buffer is NULL");
+        return FAIL(CRMM_ERROR_INVALID_ARGUMENT, 0, "%s: buffer is NULL", call);
     }
     if (source == NULL && size > 0) {
         return FAIL_BYTES(CRMM_ERROR_INVALID_ARGUMENT, 0, size,
-                          "crmm_device_buffer_init_copy: source is NULL, with %zu bytes to copy",
-                          size);
+                          "%s: source is NULL, with %zu bytes to copy", call, size);
     }
     crmm_status status = wait ? require_waitable(class_name, stream) : CRMM_SUCCESS;
     if (status == CRMM_SUCCESS) {
@@ -108,7 +124,7 @@ static crmm_status init_copy(crmm_device_buffer *buffer, const void *source, siz
         status = crmm_priv_cuda_stream_synchronize(stream);
     }
     if (status != CRMM_SUCCESS) {
-        crmm_device_buffer_finish(&made);
+        discard(&made);
         return status;
     }
     *buffer = made;
@@ -118,20 +134,23 @@ static crmm_status init_copy(crmm_device_buffer *buffer, const void *source, siz
 crmm_status crmm_device_buffer_init_copy(crmm_device_buffer *buffer, const void *source,
                                          size_t size, crmm_stream stream, crmm_resource *mr)
 {
-    return init_copy(buffer, source, size, CRMM_DEVICE_ALIGNMENT, stream, mr, false);
+    return init_copy("crmm_device_buffer_init_copy", buffer, source, size, CRMM_DEVICE_ALIGNMENT,
+                     stream, mr, false);
 }
 
 crmm_status crmm_device_buffer_init_copy_aligned(crmm_device_buffer *buffer, const void *source,
                                                  size_t size, size_t alignment, crmm_stream stream,
                                                  crmm_resource *mr)
 {
-    return init_copy(buffer, source, size, alignment, stream, mr, false);
+    return init_copy("crmm_device_buffer_init_copy_aligned", buffer, source, size, alignment,
+                     stream, mr, false);
 }
 
 crmm_status crmm_device_buffer_init_copy_sync(crmm_device_buffer *buffer, const void *source,
                                               size_t size, crmm_stream stream, crmm_resource *mr)
 {
-    return init_copy(buffer, source, size, CRMM_DEVICE_ALIGNMENT, stream, mr, true);
+    return init_copy("crmm_device_buffer_init_copy_sync", buffer, source, size,
+                     CRMM_DEVICE_ALIGNMENT, stream, mr, true);
 }
 
 crmm_status crmm_device_buffer_init_clone(crmm_device_buffer *buffer,
@@ -141,8 +160,8 @@ crmm_status crmm_device_buffer_init_clone(crmm_device_buffer *buffer,
     if (other == NULL) {
         return FAIL(CRMM_ERROR_INVALID_ARGUMENT, 0, "crmm_device_buffer_init_clone: other is NULL");
     }
-    return init_copy(buffer, other->data, other->size, crmm_device_buffer_alignment(other), stream,
-                     mr, false);
+    return init_copy("crmm_device_buffer_init_clone", buffer, other->data, other->size,
+                     crmm_device_buffer_alignment(other), stream, mr, false);
 }
 
 /* ---- change ---- */
@@ -172,7 +191,9 @@ static crmm_status reallocate(crmm_device_buffer *buffer, size_t capacity, crmm_
     if (buffer->size > 0) {
         status = crmm_priv_cuda_copy_async(data, buffer->data, buffer->size, stream);
         if (status != CRMM_SUCCESS) {
+            const crmm_error failure = *crmm_last_error();
             crmm_deallocate(buffer->resource, stream, data, capacity, buffer->alignment);
+            crmm_priv_restore_error(&failure);
             return status;
         }
     }
@@ -220,10 +241,10 @@ static crmm_status require_buffer(const char *call, const crmm_device_buffer *bu
                           : FAIL(CRMM_ERROR_INVALID_ARGUMENT, 0, "%s: buffer is NULL", call);
 }
 
-crmm_status crmm_device_buffer_reserve(crmm_device_buffer *buffer, size_t new_capacity,
-                                       crmm_stream stream)
+static crmm_status reserve(const char *call, crmm_device_buffer *buffer, size_t new_capacity,
+                           crmm_stream stream)
 {
-    crmm_status status = require_buffer("crmm_device_buffer_reserve", buffer);
+    crmm_status status = require_buffer(call, buffer);
     if (status != CRMM_SUCCESS) {
         return status;
     }
@@ -231,10 +252,16 @@ crmm_status crmm_device_buffer_reserve(crmm_device_buffer *buffer, size_t new_ca
                         stream);
 }
 
+crmm_status crmm_device_buffer_reserve(crmm_device_buffer *buffer, size_t new_capacity,
+                                       crmm_stream stream)
+{
+    return reserve("crmm_device_buffer_reserve", buffer, new_capacity, stream);
+}
+
 crmm_status crmm_device_buffer_resize(crmm_device_buffer *buffer, size_t new_size,
                                       crmm_stream stream)
 {
-    crmm_status status = crmm_device_buffer_reserve(buffer, new_size, stream);
+    crmm_status status = reserve("crmm_device_buffer_resize", buffer, new_size, stream);
     if (status == CRMM_SUCCESS) {
         buffer->size = new_size;
     }

@@ -13,9 +13,14 @@ void crmm_priv_held_watch(void)
     __atomic_store_n(&watching, true, __ATOMIC_RELAXED);
 }
 
+bool crmm_priv_held_is_watched(void)
+{
+    return __atomic_load_n(&watching, __ATOMIC_RELAXED);
+}
+
 void crmm_priv_held_add(size_t bytes)
 {
-    if (!__atomic_load_n(&watching, __ATOMIC_RELAXED)) {
+    if (!crmm_priv_held_is_watched()) {
         return;
     }
     size_t now = __atomic_add_fetch(&held, bytes, __ATOMIC_RELAXED);
@@ -27,14 +32,14 @@ void crmm_priv_held_add(size_t bytes)
 
 void crmm_priv_held_subtract(size_t bytes)
 {
-    if (__atomic_load_n(&watching, __ATOMIC_RELAXED)) {
+    if (crmm_priv_held_is_watched()) {
         (void)__atomic_fetch_sub(&held, bytes, __ATOMIC_RELAXED);
     }
 }
 
 void crmm_priv_held_add_pool_peak(size_t bytes)
 {
-    if (__atomic_load_n(&watching, __ATOMIC_RELAXED)) {
+    if (crmm_priv_held_is_watched()) {
         (void)__atomic_fetch_add(&pool_peak, bytes, __ATOMIC_RELAXED);
     }
 }

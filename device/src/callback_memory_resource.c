@@ -46,7 +46,9 @@ static crmm_status callback_allocate_sync(crmm_resource *resource, size_t bytes,
         status = crmm_priv_cuda_stream_synchronize(NULL);
     }
     if (status != CRMM_SUCCESS) {
+        const crmm_error failure = *crmm_last_error();
         callback_deallocate(resource, NULL, memory, bytes, alignment);
+        crmm_priv_restore_error(&failure);
         return status;
     }
     *ptr = memory;

@@ -84,8 +84,12 @@ static crmm_status fill(crmm_priv_mem_pool_resource *created, int device,
                         const crmm_cuda_async_memory_resource_options *options)
 {
     if (crmm_priv_cuda_has_pools(device)) {
-        created->owned = true;
-        return make_pool(device, options, &created->pool);
+        crmm_mem_pool pool = NULL;
+        crmm_status status = make_pool(device, options, &pool);
+        if (status == CRMM_SUCCESS) {
+            crmm_priv_mem_pool_adopt(created, pool, true);
+        }
+        return status;
     }
     if (options->require != 0) {
         return FAIL(CRMM_ERROR_UNSUPPORTED, 0, "%s: device %d has no memory pools", class_name,

@@ -32,7 +32,7 @@ crmm_status crmm_cuda_async_view_memory_resource_create(crmm_mem_pool pool, crmm
     if (created == NULL) {
         return CRMM_ERROR_OUT_OF_MEMORY;
     }
-    created->pool = pool;
+    crmm_priv_mem_pool_adopt(created, pool, false);
     *out = &created->base;
     return CRMM_SUCCESS;
 }

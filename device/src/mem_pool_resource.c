@@ -9,6 +9,7 @@
 #include <crmm/internal/floor_pool.h>
 #include <crmm/internal/held.h>
 #include <crmm/internal/report.h>
+#include <crmm/internal/validate.h>
 
 crmm_priv_mem_pool_resource *crmm_priv_mem_pool_resource_create(const char *name,
                                                                 const crmm_resource_ops *ops,
@@ -31,7 +32,52 @@ bool crmm_priv_is_mem_pool_resource(const crmm_resource *resource)
     return resource != NULL && resource->ops->allocate == crmm_priv_mem_pool_allocate;
 }
 
+/* ---- ledger ----
+ * An owned pool is one resource's alone. Others may be seen through several resources that are
+ * equal, so they share a ledger; addresses tell their pools apart. */
+
+static crmm_priv_ledger shared_ledger = CRMM_PRIV_LEDGER_INITIALIZER;
+
+void crmm_priv_mem_pool_adopt(crmm_priv_mem_pool_resource *own, crmm_mem_pool pool, bool owned)
+{
+    own->pool = pool;
+    own->owned = owned;
+    own->own_ledger = (crmm_priv_ledger)CRMM_PRIV_LEDGER_INITIALIZER;
+    own->ledger = owned ? &own->own_ledger : &shared_ledger;
+}
+
 /* ---- allocation ---- */
+
+/* The device current for the default streams, which are the current device's; others know theirs.
+ */
+static int enter_device(const crmm_resource *resource, crmm_stream stream, int *previous)
+{
+    bool is_default =
+        stream == NULL || stream == CRMM_STREAM_LEGACY || stream == CRMM_STREAM_PER_THREAD;
+
+    return crmm_priv_cuda_try_enter_device(is_default ? crmm_resource_device(resource) : -1,
+                                           previous);
+}
+
+/* The books of an allocation that was made. */
+static crmm_status enter_in_books(crmm_priv_mem_pool_resource *own, crmm_stream stream,
+                                  size_t bytes, size_t alignment, void *ptr)
+{
+    crmm_priv_pool_usage usage = {0};
+
+    if (crmm_priv_validate() && !crmm_priv_ledger_add(own->ledger, ptr, bytes, alignment)) {
+        (void)crmm_priv_cuda_pool_free(ptr, stream);
+        return FAIL_BYTES(CRMM_ERROR_OUT_OF_MEMORY, 0, bytes,
+                          "%s: no host memory to keep the books of %zu bytes",
+                          crmm_resource_name(&own->base), bytes);
+    }
+    crmm_priv_books_add(&own->books, bytes);
+    if (!own->owned && crmm_priv_held_is_watched() &&
+        crmm_priv_cuda_pool_usage(own->pool, &usage) == 0 && usage.reserved > own->peak_held) {
+        own->peak_held = usage.reserved;
+    }
+    return CRMM_SUCCESS;
+}
 
 /* Once more, after everything that is free has been given back: the driver does not always do that
  * by itself before it fails. A stream that is being captured cannot be waited for. */
@@ -63,14 +109,34 @@ crmm_status crmm_priv_mem_pool_allocate(crmm_resource *resource, crmm_stream str
                           "%s: alignment %zu is more than the %d it gives", who, alignment,
                           CRMM_DEVICE_ALIGNMENT);
     }
+    int previous = -1;
+    int code = enter_device(resource, stream, &previous);
+    if (code != 0) {
+        return crmm_priv_cuda_check("cudaSetDevice", code);
+    }
     crmm_status status = crmm_priv_cuda_pool_allocate(who, own->pool, stream, bytes, ptr);
     if (status == CRMM_ERROR_OUT_OF_MEMORY) {
         status = allocate_after_trim(own, stream, bytes, ptr);
     }
-    if (status == CRMM_SUCCESS) {
-        crmm_priv_books_add(&own->books, bytes);
+    crmm_priv_cuda_leave_device(previous);
+    return status == CRMM_SUCCESS ? enter_in_books(own, stream, bytes, alignment, *ptr) : status;
+}
+
+/* The legacy stream cannot be used while a blocking stream is being captured. */
+static crmm_status refuse_captured_legacy(const crmm_resource *resource, size_t bytes)
+{
+    const char *who = crmm_resource_name(resource);
+    bool capturing = false;
+
+    int code = crmm_priv_cuda_capturing(NULL, &capturing);
+    if (code != 0) {
+        return crmm_priv_cuda_stream_failed(who, NULL, code);
     }
-    return status;
+    return capturing ? FAIL_BYTES(CRMM_ERROR_UNSUPPORTED, 0, bytes,
+                                  "%s: a capture of a blocking stream forbids allocating %zu bytes "
+                                  "on the legacy stream",
+                                  who, bytes)
+                     : CRMM_SUCCESS;
 }
 
 crmm_status crmm_priv_mem_pool_allocate_sync(crmm_resource *resource, size_t bytes,
@@ -88,11 +154,16 @@ crmm_status crmm_priv_mem_pool_allocate_sync(crmm_resource *resource, size_t byt
     if (status != CRMM_SUCCESS) {
         return status;
     }
-    status = crmm_priv_mem_pool_allocate(resource, NULL, bytes, alignment, &memory);
+    status = refuse_captured_legacy(resource, bytes);
+    if (status == CRMM_SUCCESS) {
+        status = crmm_priv_mem_pool_allocate(resource, NULL, bytes, alignment, &memory);
+    }
     if (status == CRMM_SUCCESS) {
         status = crmm_priv_cuda_stream_synchronize(NULL);
         if (status != CRMM_SUCCESS) {
+            const crmm_error failure = *crmm_last_error();
             crmm_priv_mem_pool_deallocate(resource, NULL, memory, bytes, alignment);
+            crmm_priv_restore_error(&failure);
         }
     }
     crmm_priv_cuda_leave_device(previous);
@@ -114,12 +185,24 @@ void crmm_priv_mem_pool_deallocate(crmm_resource *resource, crmm_stream stream, 
         crmm_deallocate(own->fallback, stream, ptr, bytes, alignment);
         return;
     }
-    crmm_priv_books_subtract(&own->books, bytes);
-    int code = crmm_priv_cuda_pool_free(ptr, stream);
-    if (code == 0) {
+    bool validate = crmm_priv_validate();
+    if (validate && !crmm_priv_ledger_take(own->ledger, resource, ptr, bytes, alignment)) {
         return;
     }
-    crmm_priv_books_add(&own->books, bytes);
+    int previous = -1;
+    int code = enter_device(resource, stream, &previous);
+    if (code == 0) {
+        code = crmm_priv_cuda_pool_free(ptr, stream);
+        crmm_priv_cuda_leave_device(previous);
+    }
+    if (code == 0) {
+        crmm_priv_books_subtract(&own->books, bytes);
+        return;
+    }
+    if (validate) {
+        /* It has an entry already, so this needs no memory. */
+        (void)crmm_priv_ledger_add(own->ledger, ptr, bytes, alignment);
+    }
     crmm_priv_report((crmm_misuse){.kind = crmm_priv_cuda_is_forked(code) ? CRMM_MISUSE_FORKED
                                                                           : CRMM_MISUSE_CUDA,
                                    .native_code = code,
@@ -135,16 +218,12 @@ void crmm_priv_mem_pool_deallocate_sync(crmm_resource *resource, void *ptr, size
                                         size_t alignment)
 {
     crmm_priv_mem_pool_resource *own = (crmm_priv_mem_pool_resource *)resource;
-    int previous = -1;
 
     if (own->fallback != NULL) {
         crmm_deallocate_sync(own->fallback, ptr, bytes, alignment);
         return;
     }
-    /* Where the device cannot be made current the free fails as well, and says so. */
-    (void)crmm_priv_cuda_try_enter_device(crmm_resource_device(resource), &previous);
     crmm_priv_mem_pool_deallocate(resource, NULL, ptr, bytes, alignment);
-    crmm_priv_cuda_leave_device(previous);
 }
 
 /* ---- the end ---- */
@@ -176,25 +255,32 @@ static void destroy_pool(crmm_priv_mem_pool_resource *own)
     }
 }
 
+/* An owned pool goes with its resource, unless blocks are alive: then it is leaked, since the
+ * driver allows it to be destroyed, and crashes after some rounds of that. What is free goes back.
+ */
+static void end_own_pool(crmm_priv_mem_pool_resource *own)
+{
+    if (own->books.allocations == 0) {
+        destroy_pool(own);
+        return;
+    }
+    if (!crmm_priv_validate()) {
+        report_leak(own); /* else the ledger does */
+    }
+    (void)crmm_priv_cuda_pool_trim(own->pool, 0);
+}
+
 void crmm_priv_mem_pool_destroy(crmm_resource *resource)
 {
     crmm_priv_mem_pool_resource *own = (crmm_priv_mem_pool_resource *)resource;
-    crmm_priv_pool_usage usage = {0};
-    bool alive = own->books.allocations != 0;
+    crmm_priv_pool_usage usage = {.reserved_peak = own->peak_held};
 
-    if (own->pool != NULL && crmm_priv_cuda_pool_usage(own->pool, &usage) == 0) {
-        crmm_priv_held_add_pool_peak(usage.reserved_peak);
+    if (own->owned) {
+        (void)crmm_priv_cuda_pool_usage(own->pool, &usage);
+        end_own_pool(own);
+        crmm_priv_ledger_finish(&own->own_ledger, resource);
     }
-    if (alive) {
-        report_leak(own);
-    }
-    /* With blocks alive the pool is leaked: the driver allows it to be destroyed, and then crashes
-     * after some rounds of it. What is free goes back. */
-    if (own->owned && alive) {
-        (void)crmm_priv_cuda_pool_trim(own->pool, 0);
-    } else if (own->owned) {
-        destroy_pool(own);
-    }
+    crmm_priv_held_add_pool_peak(usage.reserved_peak);
     crmm_resource_release(&own->fallback);
     crmm_resource_storage_free(resource);
 }

@@ -3,6 +3,7 @@
 #define CRMM_DEVICE_SRC_MEM_POOL_RESOURCE_H
 
 #include <crmm/internal/books.h>
+#include <crmm/internal/ledger.h>
 #include <crmm/internal/resource.h>
 
 /*
@@ -17,7 +18,10 @@ typedef struct crmm_priv_mem_pool_resource {
     crmm_resource *fallback; /* in place of a pool, where the device has none; retained */
     size_t retries;          /* allocations that needed a trim first */
     crmm_priv_books books;
-    bool owned; /* the pool is destroyed with the resource */
+    crmm_priv_ledger *ledger; /* used with validation only */
+    crmm_priv_ledger own_ledger;
+    size_t peak_held; /* of a foreign pool, whose own mark may be older; when that is watched */
+    bool owned;       /* the pool is destroyed with the resource */
 } crmm_priv_mem_pool_resource;
 
 /*
@@ -28,6 +32,9 @@ crmm_priv_mem_pool_resource *crmm_priv_mem_pool_resource_create(const char *name
                                                                 const crmm_resource_ops *ops,
                                                                 crmm_properties properties,
                                                                 int device);
+
+/* Give the resource its pool; an owned one goes with it. */
+void crmm_priv_mem_pool_adopt(crmm_priv_mem_pool_resource *own, crmm_mem_pool pool, bool owned);
 
 /* Whether a resource is of one of these classes; NULL is not. */
 bool crmm_priv_is_mem_pool_resource(const crmm_resource *resource);

@@ -2,6 +2,7 @@
 #ifndef CRMM_INTERNAL_HELD_H
 #define CRMM_INTERNAL_HELD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /*
@@ -13,6 +14,9 @@
  * the library.
  */
 void crmm_priv_held_watch(void);
+
+/* Whether somebody watches; for what would cost a call to find out. */
+bool crmm_priv_held_is_watched(void);
 
 void crmm_priv_held_add(size_t bytes);
 void crmm_priv_held_subtract(size_t bytes);

@@ -4,6 +4,7 @@
 #include <crmm/device/cuda_async_memory_resource.h>
 
 #include <stdint.h>
+#include <stdlib.h>
 
 #include <crmm/core/alignment.h>
 #include <crmm/device/cuda_async_managed_memory_resource.h>
@@ -37,7 +38,8 @@ static const struct {
      CRMM_HOST_ACCESSIBLE | CRMM_DEVICE_ACCESSIBLE | CRMM_STREAM_ORDERED},
 };
 
-enum { CLASSES = sizeof(classes) / sizeof(classes[0]) };
+/* Pools of managed memory came with CUDA 13; the last class does without it. */
+enum { CLASSES = (int)(sizeof(classes) / sizeof(classes[0])) - (CUDART_VERSION < 13000) };
 
 static uint64_t attribute_of(crmm_mem_pool pool, enum cudaMemPoolAttr attribute)
 {
@@ -112,16 +114,64 @@ Test(cuda_async_memory_resource, refuse_bad_requests)
         expect_status(crmm_allocate(mr, NULL, SIZE_MAX, 256, &ptr), CRMM_ERROR_OUT_OF_MEMORY);
         cr_assert(ptr == &ptr);
         expect_equal(cudaGetLastError(), cudaSuccess);
-        misuse_recorder_start();
-        expect_misuse(crmm_deallocate(mr, NULL, &mr, 64, 256), CRMM_MISUSE_CUDA,
-                      "cudaErrorInvalidValue");
-        expect_equal(cudaGetLastError(), cudaSuccess);
         crmm_resource_release(&mr);
     }
     expect_failure(crmm_cuda_async_memory_resource_create(NULL, NULL), CRMM_ERROR_INVALID_ARGUMENT,
                    "out is NULL");
     expect_failure(crmm_cuda_async_managed_memory_resource_create(NULL),
                    CRMM_ERROR_INVALID_ARGUMENT, "out is NULL");
+}
+
+#if CUDART_VERSION < 13000
+Test(cuda_async_managed_memory_resource, needs_cuda_13)
+{
+    crmm_resource *mr = NULL;
+
+    need_devices(1);
+    expect_status(crmm_cuda_async_managed_memory_resource_create(&mr), CRMM_ERROR_UNSUPPORTED);
+    cr_assert(mr == NULL);
+}
+#endif
+
+Test(cuda_async_memory_resource, report_frees_that_cuda_refuses)
+{
+    /* Validation would not let it get as far as CUDA. */
+    cr_assert(setenv("CRMM_VALIDATE", "0", 1) == 0);
+    need_devices(1);
+    misuse_recorder_start();
+    for (int i = 0; i < CLASSES; i++) {
+        crmm_resource *mr = NULL;
+        expect_success(classes[i].create(&mr));
+        expect_misuse(crmm_deallocate(mr, NULL, &mr, 64, 256), CRMM_MISUSE_CUDA,
+                      "cudaErrorInvalidValue");
+        expect_equal(cudaGetLastError(), cudaSuccess);
+        crmm_resource_release(&mr);
+    }
+}
+
+Test(cuda_async_memory_resource, validation_finds_what_cuda_would_not)
+{
+    cr_assert(setenv("CRMM_VALIDATE", "1", 1) == 0);
+    need_devices(1);
+    misuse_recorder_start();
+    for (int i = 0; i < CLASSES; i++) {
+        crmm_resource *mr = NULL;
+        void *ptr = NULL;
+        expect_success(classes[i].create(&mr));
+        expect_success(crmm_allocate(mr, NULL, 1000, 256, &ptr));
+        expect_misuse(crmm_deallocate(mr, NULL, ptr, 1001, 256), CRMM_MISUSE_SIZE_MISMATCH,
+                      "allocated with 1000 bytes and given back with 1001");
+        expect_misuse(crmm_deallocate(mr, NULL, ptr, 1000, 128), CRMM_MISUSE_ALIGNMENT_MISMATCH,
+                      "allocated with alignment 256");
+        expect_misuse(crmm_deallocate(mr, NULL, &mr, 64, 256), CRMM_MISUSE_FOREIGN_POINTER,
+                      "was not allocated here");
+        device_fill(ptr, 1, 1000); /* it was left alone */
+        crmm_deallocate(mr, NULL, ptr, 1000, 256);
+        expect_misuse(crmm_deallocate_sync(mr, ptr, 1000, 256), CRMM_MISUSE_DOUBLE_FREE,
+                      "given back twice");
+        crmm_resource_release(&mr);
+    }
+    expect_equal(cudaGetLastError(), cudaSuccess);
 }
 
 Test(cuda_async_memory_resource, tells_when_memory_is_exhausted_after_a_trim)
@@ -301,20 +351,19 @@ Test(cuda_async_memory_resource, the_current_pool_can_be_asked_for)
 
 Test(cuda_async_memory_resource, equality_is_that_of_the_pools)
 {
-    crmm_resource *own[2] = {NULL};
-    crmm_resource *managed[2] = {NULL};
-
     need_devices(1);
-    for (int i = 0; i < 2; i++) {
-        expect_success(create_own(&own[i]));
-        expect_success(crmm_cuda_async_managed_memory_resource_create(&managed[i]));
-    }
-    cr_assert(!crmm_resource_is_equal(own[0], own[1]));
-    cr_assert(crmm_resource_is_equal(managed[0], managed[1]));
-    cr_assert(!crmm_resource_is_equal(own[0], managed[0]));
-    for (int i = 0; i < 2; i++) {
-        crmm_resource_release(&own[i]);
-        crmm_resource_release(&managed[i]);
+    for (int i = 0; i < CLASSES; i++) {
+        crmm_resource *own = NULL;
+        crmm_resource *same[2] = {NULL};
+        expect_success(create_own(&own));
+        expect_success(classes[i].create(&same[0]));
+        expect_success(classes[i].create(&same[1]));
+        /* Only one that was made for the resource is no other's. */
+        cr_assert(crmm_resource_is_equal(same[0], same[1]) == (classes[i].create != create_own));
+        cr_assert(!crmm_resource_is_equal(own, same[0]));
+        crmm_resource_release(&own);
+        crmm_resource_release(&same[0]);
+        crmm_resource_release(&same[1]);
     }
 }
 

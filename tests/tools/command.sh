@@ -118,6 +118,11 @@ if [ -w /dev/full ]; then
     "$program" --resource malloc "$folder/plain.csv" >/dev/full 2>"$folder/err"
     status=$?
     expect_status 1 'a report that cannot be written'
+    expect_line err 1 '^crmm-replay: the output cannot be written$' 'is told of'
+    "$program" --json --resource malloc "$folder/plain.csv" >/dev/full 2>"$folder/err"
+    status=$?
+    expect_status 1 'a JSON report that cannot be written'
+    expect_line err 1 '^crmm-replay: the output cannot be written$' 'is told of too'
 fi
 
 # ---- what fails ----

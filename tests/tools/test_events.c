@@ -138,6 +138,23 @@ Test(events, what_cannot_be_read_says_why)
     expect_refused(folder_path(""), "Is a directory");
 }
 
+Test(events, the_last_row_may_lack_its_newline_but_not_be_cut_by_nul)
+{
+    static const char with_nul[] = "time_us,action,id,bytes,stream\n0,alloc,0,1,0\0garbage";
+    trace read;
+    problem why;
+
+    const char *path = folder_write("trace.csv", with_nul); /* what stands before the NUL */
+    cr_assert(trace_load(&read, path, &why), "%s", why.text);
+    trace_free(&read);
+
+    FILE *file = fopen(path, "w");
+    cr_assert(file != NULL);
+    cr_assert(fwrite(with_nul, 1, sizeof(with_nul) - 1, file) == sizeof(with_nul) - 1);
+    cr_assert(fclose(file) == 0);
+    expect_refused(path, "contains NUL");
+}
+
 Test(events, compressed_data_that_ends_too_early_is_an_error)
 {
     const char *path = folder_write_gzip("trace.csv.gz", GOOD_ROWS);

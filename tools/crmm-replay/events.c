@@ -80,7 +80,7 @@ static bool read_alloc(reader *from, uint64_t id, trace_row row)
 
 static bool read_free(reader *from, uint64_t id, trace_row row)
 {
-    if (id >= from->out->block_count) {
+    if (from->allocations == NULL || id >= from->out->block_count) {
         return lines_malformed(from->in, from->why, "free of id %llu, which has no alloc",
                                (unsigned long long)id);
     }

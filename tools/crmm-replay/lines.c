@@ -69,6 +69,8 @@ bool lines_failed(const lines *in, problem *why)
 
 lines_result lines_next(lines *in, problem *why)
 {
+    z_off_t before = gztell(in->file);
+
     in->number++;
     if (gzgets(in->file, in->text, (int)sizeof(in->text)) == NULL) {
         return lines_failed(in, why) ? LINES_FAILED : LINES_END;
@@ -81,12 +83,13 @@ lines_result lines_next(lines *in, problem *why)
     if (lines_failed(in, why)) {
         return LINES_FAILED;
     }
-    if (!gzeof(in->file)) {
+    /* The last line may do without its newline. */
+    if (!gzeof(in->file) || gztell(in->file) - before != (z_off_t)strlen(in->text)) {
         (void)lines_malformed(in, why, "the row is longer than %zu characters or contains NUL",
                               sizeof(in->text) - 2);
         return LINES_FAILED;
     }
-    return LINES_GOT; /* the last line, without a newline */
+    return LINES_GOT;
 }
 
 bool lines_split(lines *in, char *fields[], unsigned count, const char *columns, problem *why)

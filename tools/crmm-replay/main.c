@@ -209,8 +209,9 @@ static bool load_traces(program *self)
 {
     problem why;
 
-    self->traces = calloc(self->path_count, sizeof(*self->traces));
-    self->lines = calloc(self->path_count * self->spec_count, sizeof(*self->lines));
+    /* One more than there are, as none at all might be NULL. */
+    self->traces = calloc(self->path_count + 1, sizeof(*self->traces));
+    self->lines = calloc(self->path_count * self->spec_count + 1, sizeof(*self->lines));
     if (self->traces == NULL || self->lines == NULL) {
         (void)problem_no_memory(&why);
         (void)complain(&why);
@@ -246,7 +247,7 @@ static replay_outcome replay_best(const program *self, const trace *what, const 
 static bool is_left_out(const program *self, const trace *what, replay_outcome outcome,
                         const replay_result *result)
 {
-    if (!self->comparing) {
+    if (!self->comparing || what->row_count == 0) {
         return false;
     }
     return outcome == REPLAY_REFUSED ||
@@ -306,7 +307,7 @@ static void replay_one(program *self, const trace *what, const spec *through)
     }
     self->lines[self->line_count++] = line;
     if (self->json && !report_json(stdout, &line)) {
-        (void)fprintf(stderr, "crmm-replay: the report cannot be written\n");
+        (void)fprintf(stderr, "crmm-replay: there is no memory for the report\n");
         note_status(self, STATUS_FAILED);
     }
 }
@@ -347,6 +348,7 @@ static void finish(program *self)
     free(self->lines);
     free(self->specs);
     if (fflush(stdout) != 0 || ferror(stdout)) {
+        (void)fprintf(stderr, "crmm-replay: the output cannot be written\n");
         note_status(self, STATUS_FAILED);
     }
 }

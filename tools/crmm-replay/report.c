@@ -44,7 +44,11 @@ bool report_json(FILE *out, const report_line *line)
     if (object != NULL && fill(object, line)) {
         text = cJSON_PrintUnformatted(object);
     }
-    bool good = text != NULL && fprintf(out, "%s\n", text) > 0 && fflush(out) == 0;
+    bool good = text != NULL;
+    if (good) {
+        (void)fprintf(out, "%s\n", text);
+        (void)fflush(out);
+    }
     cJSON_free(text);
     cJSON_Delete(object);
     return good;

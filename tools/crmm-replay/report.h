@@ -15,7 +15,7 @@ typedef struct report_line {
     replay_result result;
 } report_line;
 
-/* One JSON object and a newline. False: no host memory, or `out` failed. */
+/* One JSON object and a newline. False: no host memory. What `out` cannot take, ferror() tells. */
 bool report_json(FILE *out, const report_line *line);
 
 void report_table(FILE *out, const report_line *rows, size_t count);

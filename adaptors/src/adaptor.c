@@ -3,13 +3,22 @@
 
 #include <crmm/internal/fail.h>
 
+crmm_status crmm_priv_adaptor_check(const char *name, const crmm_resource *upstream,
+                                    crmm_resource *const *out)
+{
+    if (upstream == NULL || out == NULL) {
+        return FAIL(CRMM_ERROR_INVALID_ARGUMENT, 0, "%s: %s is NULL", name,
+                    upstream == NULL ? "upstream" : "out");
+    }
+    return CRMM_SUCCESS;
+}
+
 void *crmm_priv_adaptor_create(const char *name, const crmm_resource_ops *ops, size_t size,
                                crmm_resource *upstream, crmm_resource *const *out,
                                crmm_status *status)
 {
-    if (upstream == NULL || out == NULL) {
-        *status = FAIL(CRMM_ERROR_INVALID_ARGUMENT, 0, "%s: %s is NULL", name,
-                       upstream == NULL ? "upstream" : "out");
+    *status = crmm_priv_adaptor_check(name, upstream, out);
+    if (*status != CRMM_SUCCESS) {
         return NULL;
     }
     crmm_priv_adaptor *created = crmm_resource_storage_allocate(size);

@@ -23,6 +23,10 @@ void *crmm_priv_adaptor_create(const char *name, const crmm_resource_ops *ops, s
                                crmm_resource *upstream, crmm_resource *const *out,
                                crmm_status *status);
 
+/* Its check of `upstream` and `out` alone. */
+crmm_status crmm_priv_adaptor_check(const char *name, const crmm_resource *upstream,
+                                    crmm_resource *const *out);
+
 /* The operation. */
 crmm_resource *crmm_priv_adaptor_upstream(const crmm_resource *resource);
 

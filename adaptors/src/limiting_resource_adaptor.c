@@ -39,10 +39,13 @@ static crmm_status take_charge(limiting *adaptor, size_t bytes)
     if (crmm_priv_budget_spend(&adaptor->budget, charge_of(adaptor, bytes))) {
         return CRMM_SUCCESS;
     }
-    return FAIL_BYTES(CRMM_ERROR_LIMIT_EXCEEDED, 0, bytes,
-                      "%s: %zu bytes more than the %zu allocated would exceed the limit of %zu",
-                      class_name, bytes, allocated_bytes(&adaptor->adaptor.base),
-                      adaptor->budget.limit);
+    size_t allocated = allocated_bytes(&adaptor->adaptor.base);
+    crmm_status status =
+        FAIL_BYTES(CRMM_ERROR_LIMIT_EXCEEDED, 0, bytes,
+                   "%s: %zu bytes more than the %zu allocated would exceed the limit of %zu",
+                   class_name, bytes, allocated, adaptor->budget.limit);
+    crmm_priv_note_live_bytes(allocated);
+    return status;
 }
 
 static void return_charge(limiting *adaptor, size_t bytes)

@@ -63,7 +63,7 @@ static crmm_status expand(const char *who, const char *name, char escape,
         code = put_uuid(upstream, text);
         break;
     case '%':
-        (void)strcpy(text, "%");
+        (void)sprintf(text, "%%");
         break;
     case '\0':
         return FAIL(CRMM_ERROR_INVALID_ARGUMENT, 0,

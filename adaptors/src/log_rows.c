@@ -14,9 +14,7 @@ static const char magic[] = "CRMMLOG\n";
 
 static char *put_text(char *out, const char *text)
 {
-    size_t length = strlen(text);
-    memcpy(out, text, length);
-    return out + length;
+    return stpcpy(out, text);
 }
 
 static char *put_digits(char *out, uint64_t value, unsigned base)

@@ -168,7 +168,11 @@ crmm_status crmm_nvtx_resource_adaptor_create(crmm_resource *upstream,
                     "%s: options->mode is %zu, none of CRMM_NVTX_FROM_ENVIRONMENT, _ON and _OFF",
                     class_name, known.mode);
     }
-    if (upstream != NULL && out != NULL && !is_on(known.mode)) {
+    status = crmm_priv_adaptor_check(class_name, upstream, out);
+    if (status != CRMM_SUCCESS) {
+        return status;
+    }
+    if (!is_on(known.mode)) {
         *out = crmm_resource_retain(upstream);
         return CRMM_SUCCESS;
     }

@@ -36,6 +36,11 @@ crmm_status crmm_set_last_error(crmm_status status, int native_code, const char 
     return status;
 }
 
+void crmm_priv_note_live_bytes(size_t live_bytes)
+{
+    ((crmm_error *)crmm_last_error())->live_bytes = live_bytes;
+}
+
 void crmm_priv_restore_error(const crmm_error *copy)
 {
     *(crmm_error *)crmm_last_error() = *copy;

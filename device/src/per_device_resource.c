@@ -143,41 +143,49 @@ crmm_status crmm_priv_initial_device_resource(int device, crmm_resource **mr)
 
 crmm_status crmm_get_per_device_resource(int device, crmm_resource **mr)
 {
-    return get("crmm_get_per_device_resource", device, mr);
+    return get(__func__, device, mr);
 }
 
 crmm_status crmm_set_per_device_resource(int device, crmm_resource *new_mr,
                                          crmm_resource **previous)
 {
-    return set("crmm_set_per_device_resource", device, new_mr, previous);
+    return set(__func__, device, new_mr, previous);
 }
 
 crmm_status crmm_reset_per_device_resource(int device, crmm_resource **previous)
 {
-    return set("crmm_reset_per_device_resource", device, NULL, previous);
+    return set(__func__, device, NULL, previous);
 }
 
 /* ---- by current device ---- */
 
-crmm_status crmm_get_current_device_resource(crmm_resource **mr)
+static crmm_status get_current(const char *who, crmm_resource **mr)
 {
     int device = 0;
     crmm_status status = crmm_priv_cuda_current_device(&device);
-    return status != CRMM_SUCCESS ? status : get("crmm_get_current_device_resource", device, mr);
+    return status != CRMM_SUCCESS ? status : get(who, device, mr);
+}
+
+static crmm_status set_current(const char *who, crmm_resource *new_mr, crmm_resource **previous)
+{
+    int device = 0;
+    crmm_status status = crmm_priv_cuda_current_device(&device);
+    return status != CRMM_SUCCESS ? status : set(who, device, new_mr, previous);
+}
+
+crmm_status crmm_get_current_device_resource(crmm_resource **mr)
+{
+    return get_current(__func__, mr);
 }
 
 crmm_status crmm_set_current_device_resource(crmm_resource *new_mr, crmm_resource **previous)
 {
-    int device = 0;
-    crmm_status status = crmm_priv_cuda_current_device(&device);
-    return status != CRMM_SUCCESS
-               ? status
-               : set("crmm_set_current_device_resource", device, new_mr, previous);
+    return set_current(__func__, new_mr, previous);
 }
 
 crmm_status crmm_reset_current_device_resource(crmm_resource **previous)
 {
-    return crmm_set_current_device_resource(NULL, previous);
+    return set_current(__func__, NULL, previous);
 }
 
 /* ---- typed references ----
@@ -190,32 +198,32 @@ static crmm_resource **inside(crmm_device_async_resource_ref *ref)
 
 crmm_status crmm_get_current_device_resource_ref(crmm_device_async_resource_ref *ref)
 {
-    return crmm_get_current_device_resource(inside(ref));
+    return get_current(__func__, inside(ref));
 }
 
 crmm_status crmm_get_per_device_resource_ref(int device, crmm_device_async_resource_ref *ref)
 {
-    return crmm_get_per_device_resource(device, inside(ref));
+    return get(__func__, device, inside(ref));
 }
 
 crmm_status crmm_set_per_device_resource_ref(int device, crmm_device_async_resource_ref new_ref,
                                              crmm_device_async_resource_ref *previous)
 {
-    return crmm_set_per_device_resource(device, new_ref.resource, inside(previous));
+    return set(__func__, device, new_ref.resource, inside(previous));
 }
 
 crmm_status crmm_set_current_device_resource_ref(crmm_device_async_resource_ref new_ref,
                                                  crmm_device_async_resource_ref *previous)
 {
-    return crmm_set_current_device_resource(new_ref.resource, inside(previous));
+    return set_current(__func__, new_ref.resource, inside(previous));
 }
 
 crmm_status crmm_reset_per_device_resource_ref(int device, crmm_device_async_resource_ref *previous)
 {
-    return crmm_reset_per_device_resource(device, inside(previous));
+    return set(__func__, device, NULL, inside(previous));
 }
 
 crmm_status crmm_reset_current_device_resource_ref(crmm_device_async_resource_ref *previous)
 {
-    return crmm_reset_current_device_resource(inside(previous));
+    return set_current(__func__, NULL, inside(previous));
 }

@@ -69,6 +69,7 @@ Test(limiting_resource_adaptor, refuses_what_would_exceed_the_limit)
                    "limiting_resource_adaptor: 1 bytes more than the 1024 allocated would exceed "
                    "the limit of 1024");
     expect_equal(crmm_last_error()->requested_bytes, 1);
+    expect_equal(crmm_last_error()->live_bytes, 1024);
     expect_status(crmm_allocate_sync(mr, 1, 16, &c), CRMM_ERROR_LIMIT_EXCEEDED);
     cr_assert(c == &mr);
     expect_equal(upstream.allocations, 2); /* upstream was not asked */

@@ -415,6 +415,77 @@ Test(device_buffer, shrink_to_fit_gives_unused_memory_back)
     expect_equal(mock.live, 0);
 }
 
+Test(device_buffer, changes_free_the_old_memory_on_the_new_stream)
+{
+    mock_resource mock;
+    crmm_device_buffer buffer;
+
+    need_devices(1);
+    cudaStream_t streams[] = {make_stream(), make_stream()};
+    mock_resource_init(&mock, DEVICE_ASYNC);
+    expect_success(crmm_device_buffer_init(&buffer, 64, streams[0], &mock.base));
+    expect_success(crmm_device_buffer_resize(&buffer, 128, streams[1]));
+    cr_assert(mock.last_allocate.stream == streams[1] && mock.last_allocate.bytes == 128);
+    cr_assert(mock.last_deallocate.stream == streams[1] && mock.last_deallocate.bytes == 64);
+    expect_success(crmm_device_buffer_reserve(&buffer, 256, streams[0]));
+    cr_assert(mock.last_deallocate.stream == streams[0] && mock.last_deallocate.bytes == 128);
+    expect_success(crmm_device_buffer_shrink_to_fit(&buffer, streams[1]));
+    cr_assert(mock.last_deallocate.stream == streams[1] && mock.last_deallocate.bytes == 256);
+    expect_success(crmm_device_buffer_resize(&buffer, 0, streams[0]));
+    expect_success(crmm_device_buffer_shrink_to_fit(&buffer, streams[1])); /* nothing is left */
+    cr_assert(mock.last_deallocate.stream == streams[1] && mock.last_deallocate.bytes == 128);
+    expect_success(crmm_device_buffer_resize(&buffer, 64, streams[0]));
+    expect_success(crmm_device_buffer_set_stream(&buffer, streams[1]));
+    crmm_device_buffer_finish(&buffer);
+    cr_assert(mock.last_deallocate.stream == streams[1] && mock.last_deallocate.bytes == 64);
+    expect_equal(mock.live, 0);
+    cuda(cudaDeviceSynchronize());
+    cuda(cudaStreamDestroy(streams[0]));
+    cuda(cudaStreamDestroy(streams[1]));
+}
+
+static void expect_capturing(cudaStream_t stream)
+{
+    enum cudaStreamCaptureStatus state = cudaStreamCaptureStatusNone;
+    cuda(cudaStreamIsCapturing(stream, &state));
+    expect_equal(state, cudaStreamCaptureStatusActive);
+}
+
+/* A wait between a capture and work outside it would make that work a part of the graph, or kill
+ * the capture. */
+Test(device_buffer, a_change_between_a_captured_stream_and_another_is_refused)
+{
+    crmm_device_buffer buffer;
+    cudaGraph_t graph = NULL;
+
+    need_devices(1);
+    cudaStream_t plain = make_stream();
+    cudaStream_t captured = make_stream();
+    for (int from_captured = 0; from_captured < 2; from_captured++) {
+        cudaStream_t target = from_captured ? plain : captured;
+        cudaStream_t stored = from_captured ? captured : plain;
+        expect_success(crmm_device_buffer_init(&buffer, SIZE, stored, NULL));
+        expect_success(crmm_device_buffer_resize(&buffer, 100, stored));
+        const crmm_device_buffer before = buffer;
+        cuda(cudaStreamBeginCapture(captured, cudaStreamCaptureModeRelaxed));
+        expect_status(crmm_device_buffer_set_stream(&buffer, target), CRMM_ERROR_UNSUPPORTED);
+        expect_capturing(captured);
+        expect_status(crmm_device_buffer_resize(&buffer, 2 * SIZE, target), CRMM_ERROR_UNSUPPORTED);
+        expect_capturing(captured);
+        expect_status(crmm_device_buffer_reserve(&buffer, 2 * SIZE, target),
+                      CRMM_ERROR_UNSUPPORTED);
+        expect_status(crmm_device_buffer_shrink_to_fit(&buffer, target), CRMM_ERROR_UNSUPPORTED);
+        expect_capturing(captured);
+        cr_assert(memcmp(&buffer, &before, sizeof(buffer)) == 0);
+        cuda(cudaStreamEndCapture(captured, &graph));
+        cuda(cudaGraphDestroy(graph));
+        crmm_device_buffer_finish(&buffer);
+    }
+    expect_equal(cudaGetLastError(), cudaSuccess);
+    cuda(cudaStreamDestroy(plain));
+    cuda(cudaStreamDestroy(captured));
+}
+
 Test(device_buffer, an_empty_buffer_takes_the_current_resource_when_it_grows)
 {
     mock_resource mock;

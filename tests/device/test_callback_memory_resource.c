@@ -118,7 +118,8 @@ Test(callback_memory_resource, without_stream_order_is_sync_only)
 }
 
 /* A function that queues work on its stream, as a stream-ordered allocator may. */
-static cudaStream_t held_stream;
+static gate queued;
+static pthread_t opener;
 
 static crmm_status take_and_queue(crmm_stream stream, size_t bytes, size_t alignment, void **ptr,
                                   void *user_data)
@@ -126,8 +127,9 @@ static crmm_status take_and_queue(crmm_stream stream, size_t bytes, size_t align
     (void)alignment;
     (void)user_data;
     cuda(cudaMalloc(ptr, bytes));
+    gate_close(&queued, stream);
     cuda(cudaMemsetAsync(*ptr, 1, bytes, stream));
-    held_stream = stream;
+    opener = gate_open_later(&queued);
     return CRMM_SUCCESS;
 }
 
@@ -153,7 +155,9 @@ Test(callback_memory_resource, sync_allocation_leaves_no_work_pending)
     need_devices(1);
     expect_success(crmm_callback_memory_resource_create(&calls, NULL, &mr));
     expect_success(crmm_allocate_sync(mr, 1 << 20, 256, &ptr));
-    expect_equal(cudaStreamQuery(held_stream), cudaSuccess);
+    cr_assert(gate_is_open(&queued), "it has not waited");
+    expect_equal(cudaStreamQuery(NULL), cudaSuccess);
+    cr_assert(pthread_join(opener, NULL) == 0);
     crmm_deallocate_sync(mr, ptr, 1 << 20, 256);
     crmm_resource_release(&mr);
 }

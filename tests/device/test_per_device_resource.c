@@ -269,6 +269,8 @@ Test(per_device_resource, refuses_null_outputs_where_there_is_nothing_else)
     need_devices(1);
     expect_failure(crmm_get_current_device_resource(NULL), CRMM_ERROR_INVALID_ARGUMENT,
                    "crmm_get_current_device_resource: the output is NULL");
+    expect_failure(crmm_get_per_device_resource_ref(0, NULL), CRMM_ERROR_INVALID_ARGUMENT,
+                   "crmm_get_per_device_resource_ref: the output is NULL");
     expect_status(crmm_get_per_device_resource(0, NULL), CRMM_ERROR_INVALID_ARGUMENT);
     expect_status(crmm_get_current_device_resource_ref(NULL), CRMM_ERROR_INVALID_ARGUMENT);
     expect_status(crmm_get_per_device_resource_ref(0, NULL), CRMM_ERROR_INVALID_ARGUMENT);

@@ -107,7 +107,8 @@ static bool read_action(binary_log *log, unsigned tag, trace_action *action)
     static const trace_action actions[] = {TRACE_ALLOCATE, TRACE_FAILED_ALLOCATE, TRACE_FREE};
 
     if ((tag & ACTION) == ACTION || (tag & ~(unsigned)KNOWN_BITS) != 0) {
-        return lines_malformed(log->in, log->why, "0x%02x begins no record", tag);
+        (void)lines_malformed(log->in, log->why, "0x%02x begins no record", tag);
+        return false;
     }
     *action = actions[tag & ACTION];
     return true;

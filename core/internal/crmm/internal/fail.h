@@ -21,6 +21,9 @@ __attribute__((format(printf, 4, 5))) void crmm_priv_fail(crmm_status status, in
                                                           size_t requested_bytes,
                                                           const char *format, ...);
 
+/* Add to the record of a failure how many bytes its resource had handed out. */
+void crmm_priv_note_live_bytes(size_t live_bytes);
+
 /* Put a copy of this thread's record back, after calls whose failures are nobody's business. */
 void crmm_priv_restore_error(const crmm_error *copy);
 

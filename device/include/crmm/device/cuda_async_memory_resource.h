@@ -10,10 +10,15 @@
 
 CRMM_BEGIN_DECLS
 
-/** Kinds of handles by which a pool's memory can be shared with other processes; or'ed together.
- * The values are CUDA's. */
+/*
+ * Kinds of handles by which a pool's memory can be shared with other processes; or'ed together. The
+ * values are CUDA's.
+ */
+/** Memory that is not shared. */
 #define CRMM_HANDLE_TYPE_NONE 0
+/** A file descriptor, for processes of one machine. */
 #define CRMM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR 1
+/** A fabric handle, for machines joined by NVLink; since CUDA 12.3. */
 #define CRMM_HANDLE_TYPE_FABRIC 8
 
 /** Options of crmm_cuda_async_memory_resource_create(); see crmm/core/options.h. */

@@ -7,9 +7,9 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build_root=$root/build
 toolkit=${CUDA_HOME:-/usr/local/cuda}
 
-# Whether there is a GPU that a driver answers for.
+# Whether there is a GPU that a driver answers for, and it is wanted.
 has_gpu() {
-    command -v nvidia-smi >/dev/null && nvidia-smi -L 2>/dev/null | grep -q '^GPU '
+    [ -z "${CRMM_NO_GPU:-}" ] && command -v nvidia-smi >/dev/null && nvidia-smi -L 2>/dev/null | grep -q '^GPU '
 }
 
 has_toolkit() {

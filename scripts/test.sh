@@ -23,8 +23,10 @@ else
     echo 'there is no GPU: testing on the emulated CUDA runtime'
 fi
 folder=$build_root/test
-configure_for_tests "$folder"
-compile "$folder"
+if ! configure_for_tests "$folder" || ! compile "$folder"; then
+    echo '0 passed, 1 failed, 0 skipped'
+    exit 1
+fi
 status=0
 meson test -C "$folder" --no-rebuild --print-errorlogs "$@" || status=$?
 "$root/tests/summary.py" "$folder" || status=1

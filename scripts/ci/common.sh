@@ -42,6 +42,16 @@ run_tests() {
     return "$status"
 }
 
+# expect_found WHAT COMMAND...: that a tool which is built into the command finds what is wrong in it.
+expect_found() {
+    local what=$1
+    shift
+    if "$@" >/dev/null 2>&1; then
+        echo "$what does not work here: it finds nothing in a program that is wrong" >&2
+        return 1
+    fi
+}
+
 # fail_on_files DIR WHAT PATTERN: print and refuse the reports in which a tool says something.
 fail_on_files() {
     local bad

@@ -15,6 +15,17 @@ compile "$folder"
 reports=$folder/reports
 rm -rf "$reports"
 mkdir -p "$reports"
+
+# That each works at all on this machine.
+canary=$folder/canary
+for wrong in 'free(p); return *(volatile char *)p;' 'p = NULL; return p != NULL;' \
+    'free(p); return ((volatile int){2147483647} + argc) == 7;'; do
+    printf '#include <stdlib.h>\nint main(int argc, char **argv)\n{\n%s %s\n}\n' \
+        'void *volatile p = malloc(argv != NULL ? (size_t)argc : 0);' "$wrong" |
+        cc -fsanitize=address,undefined -fno-sanitize-recover=all -o "$canary" -x c -
+    ASAN_OPTIONS=detect_leaks=1 expect_found 'a sanitizer' "$canary"
+done
+
 status=0
 ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1:log_path=$reports/asan \
     UBSAN_OPTIONS=print_stacktrace=1:log_path=$reports/ubsan \

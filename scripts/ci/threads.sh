@@ -8,6 +8,26 @@ folder=$ci_root/threads
 configure "$folder" -Dcudart=emulated -Dcudart-emulated:tests=enabled -Db_sanitize=thread \
     -Db_lundef=false
 compile "$folder"
+# That it works at all on this machine.
+canary=$folder/canary
+cc -fsanitize=thread -o "$canary" -x c - <<'EOF'
+#include <pthread.h>
+static int shared;
+static void *add(void *unused)
+{
+    shared++;
+    return unused;
+}
+int main(void)
+{
+    pthread_t thread;
+    (void)pthread_create(&thread, NULL, add, NULL);
+    shared++;
+    return pthread_join(thread, NULL);
+}
+EOF
+expect_found ThreadSanitizer setarch -R "$canary"
+
 # A race ends the program with this status. Address randomisation is turned off because the
 # sanitizer's fixed layout does not suit every kernel's.
 TSAN_OPTIONS=exitcode=66:second_deadlock_stack=1 \

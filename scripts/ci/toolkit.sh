@@ -7,7 +7,7 @@
 
 if ! has_toolkit; then
     echo "skipped: there is no CUDA toolkit at $toolkit"
-    exit 0
+    exit 77
 fi
 
 folder=$ci_root/toolkit-static

@@ -4,26 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    SHARDS = 32,
-    SHARD_ALIGNMENT = 128 /* two cache lines: processors fetch lines in pairs */
-};
+enum { SHARDS = CRMM_PRIV_BUDGET_SHARDS };
 
-struct crmm_priv_budget_shard {
-    _Alignas(SHARD_ALIGNMENT) size_t left; /* atomic */
-    bool is_used;                          /* gets a part of what is split; under the mutex */
-};
+_Thread_local unsigned crmm_priv_budget_own;
 
-/* The calling thread's shard, of every budget in the process. */
-static inline crmm_priv_budget_shard *own_shard(const crmm_priv_budget *budget)
+void crmm_priv_budget_choose_own(void)
 {
     static unsigned threads;
-    static _Thread_local unsigned own; /* plus 1; 0: not chosen yet */
 
-    if (own == 0) {
-        own = __atomic_fetch_add(&threads, 1, __ATOMIC_RELAXED) % SHARDS + 1;
-    }
-    return &budget->shards[own - 1];
+    crmm_priv_budget_own = __atomic_fetch_add(&threads, 1, __ATOMIC_RELAXED) % SHARDS + 1;
 }
 
 /* ---- splitting; the mutex is held ----
@@ -67,9 +56,12 @@ static void split(crmm_priv_budget *budget, crmm_priv_budget_shard *own, size_t 
     (void)__atomic_fetch_add(&own->left, all - part * others, __ATOMIC_RELAXED);
 }
 
-__attribute__((noinline)) static bool spend_from_all(crmm_priv_budget *budget,
-                                                     crmm_priv_budget_shard *own, size_t amount)
+bool crmm_priv_budget_spend_from_all(crmm_priv_budget *budget, crmm_priv_budget_shard *own,
+                                     size_t amount)
 {
+    if (amount > budget->limit) {
+        return false;
+    }
     pthread_mutex_lock(&budget->mutex);
     own->is_used = true;
     size_t all = 0;
@@ -85,36 +77,7 @@ __attribute__((noinline)) static bool spend_from_all(crmm_priv_budget *budget,
     return is_enough;
 }
 
-/* ---- spending ---- */
-
-bool crmm_priv_budget_spend(crmm_priv_budget *budget, size_t amount)
-{
-    crmm_priv_budget_shard *own = own_shard(budget);
-    size_t left = __atomic_load_n(&own->left, __ATOMIC_RELAXED);
-
-    if (amount > budget->limit) {
-        return false;
-    }
-    while (left >= amount) {
-        if (__atomic_compare_exchange_n(&own->left, &left, left - amount, true, __ATOMIC_RELAXED,
-                                        __ATOMIC_RELAXED)) {
-            return true;
-        }
-    }
-    return spend_from_all(budget, own, amount);
-}
-
-void crmm_priv_budget_refund(crmm_priv_budget *budget, size_t amount)
-{
-    (void)__atomic_fetch_add(&own_shard(budget)->left, amount, __ATOMIC_RELAXED);
-}
-
-bool crmm_priv_budget_can_refund(const crmm_priv_budget *budget, size_t amount)
-{
-    size_t left = __atomic_load_n(&own_shard(budget)->left, __ATOMIC_RELAXED);
-
-    return left <= budget->limit && amount <= budget->limit - left;
-}
+/* ---- what is spent ---- */
 
 size_t crmm_priv_budget_spent(crmm_priv_budget *budget)
 {
@@ -134,7 +97,8 @@ bool crmm_priv_budget_init(crmm_priv_budget *budget, size_t limit)
 {
     size_t size = SHARDS * sizeof(*budget->shards);
 
-    *budget = (crmm_priv_budget){.limit = limit, .shards = aligned_alloc(SHARD_ALIGNMENT, size)};
+    *budget = (crmm_priv_budget){.limit = limit,
+                                 .shards = aligned_alloc(_Alignof(crmm_priv_budget_shard), size)};
     if (budget->shards == NULL) {
         return false;
     }

@@ -6,7 +6,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-typedef struct crmm_priv_budget_shard crmm_priv_budget_shard;
+enum { CRMM_PRIV_BUDGET_SHARDS = 32 };
+
+typedef struct crmm_priv_budget_shard {
+    _Alignas(128) size_t left; /* atomic; two cache lines, as processors fetch them in pairs */
+    bool is_used;              /* gets a part of what is split; under the mutex */
+} crmm_priv_budget_shard;
 
 /*
  * An amount that many threads spend and refund: what is left of it is split among shards, one for
@@ -25,17 +30,57 @@ typedef struct crmm_priv_budget {
 bool crmm_priv_budget_init(crmm_priv_budget *budget, size_t limit);
 void crmm_priv_budget_finish(crmm_priv_budget *budget);
 
+/* Exact where nobody else spends or refunds meanwhile; never more than the limit. */
+size_t crmm_priv_budget_spent(crmm_priv_budget *budget);
+
+/* ---- spending: on the path of every call, so inlined into it ---- */
+
+/* The calling thread's shard of every budget in the process, plus 1; 0: not chosen yet. */
+extern __attribute__((visibility("hidden"))) _Thread_local unsigned crmm_priv_budget_own;
+void crmm_priv_budget_choose_own(void);
+
+/* Spend from a shard that has less, or tell that all of them have. */
+bool crmm_priv_budget_spend_from_all(crmm_priv_budget *budget, crmm_priv_budget_shard *own,
+                                     size_t amount);
+
+static inline crmm_priv_budget_shard *crmm_priv_budget_shard_of(const crmm_priv_budget *budget)
+{
+    if (crmm_priv_budget_own == 0) {
+        crmm_priv_budget_choose_own();
+    }
+    return &budget->shards[crmm_priv_budget_own - 1];
+}
+
 /* false: it would be more than is left, and nothing is spent. */
-bool crmm_priv_budget_spend(crmm_priv_budget *budget, size_t amount);
-void crmm_priv_budget_refund(crmm_priv_budget *budget, size_t amount);
+static inline bool crmm_priv_budget_spend(crmm_priv_budget *budget, crmm_priv_budget_shard *own,
+                                          size_t amount)
+{
+    size_t left = __atomic_load_n(&own->left, __ATOMIC_RELAXED);
+
+    while (left >= amount) {
+        if (__atomic_compare_exchange_n(&own->left, &left, left - amount, true, __ATOMIC_RELAXED,
+                                        __ATOMIC_RELAXED)) {
+            return true;
+        }
+    }
+    return crmm_priv_budget_spend_from_all(budget, own, amount);
+}
+
+static inline void crmm_priv_budget_refund(crmm_priv_budget_shard *own, size_t amount)
+{
+    (void)__atomic_fetch_add(&own->left, amount, __ATOMIC_RELAXED);
+}
 
 /*
  * Whether so much can have been spent, by what the thread's own shard has: false is certain, and
  * where one thread spends and refunds, so is true.
  */
-bool crmm_priv_budget_can_refund(const crmm_priv_budget *budget, size_t amount);
+static inline bool crmm_priv_budget_can_refund(const crmm_priv_budget *budget,
+                                               const crmm_priv_budget_shard *own, size_t amount)
+{
+    size_t left = __atomic_load_n(&own->left, __ATOMIC_RELAXED);
 
-/* Exact where nobody else spends or refunds meanwhile; never more than the limit. */
-size_t crmm_priv_budget_spent(crmm_priv_budget *budget);
+    return left <= budget->limit && amount <= budget->limit - left;
+}
 
 #endif

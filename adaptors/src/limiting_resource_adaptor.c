@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <crmm/adaptors/limiting_resource_adaptor.h>
 
+#include <stdint.h>
 #include <stdio.h>
 
 #include <crmm/core/alignment.h>
@@ -24,8 +25,8 @@ typedef struct limiting {
 /* What a request counts for; SIZE_MAX, past any limit, where rounding does not fit. */
 static size_t charge_of(const limiting *adaptor, size_t bytes)
 {
-    size_t charge = crmm_align_up(bytes, adaptor->alignment);
-    return charge != 0 ? charge : SIZE_MAX;
+    size_t charge = (bytes + adaptor->alignment - 1) & ~(adaptor->alignment - 1);
+    return charge >= bytes ? charge : SIZE_MAX;
 }
 
 /* The budget has a lock, so reading it changes the adaptor. */
@@ -34,11 +35,8 @@ static size_t allocated_bytes(const crmm_resource *resource)
     return crmm_priv_budget_spent(&((limiting *)(uintptr_t)resource)->budget);
 }
 
-static crmm_status take_charge(limiting *adaptor, size_t bytes)
+__attribute__((noinline, cold)) static crmm_status refuse(const limiting *adaptor, size_t bytes)
 {
-    if (crmm_priv_budget_spend(&adaptor->budget, charge_of(adaptor, bytes))) {
-        return CRMM_SUCCESS;
-    }
     size_t allocated = allocated_bytes(&adaptor->adaptor.base);
     crmm_status status =
         FAIL_BYTES(CRMM_ERROR_LIMIT_EXCEEDED, 0, bytes,
@@ -48,17 +46,10 @@ static crmm_status take_charge(limiting *adaptor, size_t bytes)
     return status;
 }
 
-static void return_charge(limiting *adaptor, size_t bytes)
+/* What cannot have come from here, as its charge tells. */
+__attribute__((noinline, cold)) static void report_foreign(const limiting *adaptor, const void *ptr,
+                                                           size_t bytes, size_t alignment)
 {
-    crmm_priv_budget_refund(&adaptor->budget, charge_of(adaptor, bytes));
-}
-
-/* Whether a block can have come from here, as far as can be told; reports if not. */
-static bool may_be_ours(limiting *adaptor, const void *ptr, size_t bytes, size_t alignment)
-{
-    if (crmm_priv_budget_can_refund(&adaptor->budget, charge_of(adaptor, bytes))) {
-        return true;
-    }
     crmm_priv_report((crmm_misuse){.kind = CRMM_MISUSE_FOREIGN_POINTER,
                                    .resource_name = class_name,
                                    .ptr = ptr,
@@ -66,7 +57,6 @@ static bool may_be_ours(limiting *adaptor, const void *ptr, size_t bytes, size_t
                                    .alignment = alignment},
                      "%s: %p given back with %zu bytes, but only %zu are allocated", class_name,
                      ptr, bytes, allocated_bytes(&adaptor->adaptor.base));
-    return false;
 }
 
 /* ---- operations ---- */
@@ -75,13 +65,15 @@ static crmm_status limiting_allocate_sync(crmm_resource *resource, size_t bytes,
                                           void **ptr)
 {
     limiting *adaptor = (limiting *)resource;
-    crmm_status status = take_charge(adaptor, bytes);
-    if (status != CRMM_SUCCESS) {
-        return status;
+    crmm_priv_budget_shard *own = crmm_priv_budget_shard_of(&adaptor->budget);
+    size_t charge = charge_of(adaptor, bytes);
+
+    if (!crmm_priv_budget_spend(&adaptor->budget, own, charge)) {
+        return refuse(adaptor, bytes);
     }
-    status = crmm_allocate_sync(adaptor->adaptor.upstream, bytes, alignment, ptr);
+    crmm_status status = crmm_allocate_sync(adaptor->adaptor.upstream, bytes, alignment, ptr);
     if (status != CRMM_SUCCESS) {
-        return_charge(adaptor, bytes);
+        crmm_priv_budget_refund(own, charge);
     }
     return status;
 }
@@ -90,13 +82,15 @@ static crmm_status limiting_allocate(crmm_resource *resource, crmm_stream stream
                                      size_t alignment, void **ptr)
 {
     limiting *adaptor = (limiting *)resource;
-    crmm_status status = take_charge(adaptor, bytes);
-    if (status != CRMM_SUCCESS) {
-        return status;
+    crmm_priv_budget_shard *own = crmm_priv_budget_shard_of(&adaptor->budget);
+    size_t charge = charge_of(adaptor, bytes);
+
+    if (!crmm_priv_budget_spend(&adaptor->budget, own, charge)) {
+        return refuse(adaptor, bytes);
     }
-    status = crmm_allocate(adaptor->adaptor.upstream, stream, bytes, alignment, ptr);
+    crmm_status status = crmm_allocate(adaptor->adaptor.upstream, stream, bytes, alignment, ptr);
     if (status != CRMM_SUCCESS) {
-        return_charge(adaptor, bytes);
+        crmm_priv_budget_refund(own, charge);
     }
     return status;
 }
@@ -106,22 +100,30 @@ static void limiting_deallocate_sync(crmm_resource *resource, void *ptr, size_t 
                                      size_t alignment)
 {
     limiting *adaptor = (limiting *)resource;
+    crmm_priv_budget_shard *own = crmm_priv_budget_shard_of(&adaptor->budget);
+    size_t charge = charge_of(adaptor, bytes);
 
-    if (may_be_ours(adaptor, ptr, bytes, alignment)) {
-        crmm_deallocate_sync(adaptor->adaptor.upstream, ptr, bytes, alignment);
-        return_charge(adaptor, bytes);
+    if (!crmm_priv_budget_can_refund(&adaptor->budget, own, charge)) {
+        report_foreign(adaptor, ptr, bytes, alignment);
+        return;
     }
+    crmm_deallocate_sync(adaptor->adaptor.upstream, ptr, bytes, alignment);
+    crmm_priv_budget_refund(own, charge);
 }
 
 static void limiting_deallocate(crmm_resource *resource, crmm_stream stream, void *ptr,
                                 size_t bytes, size_t alignment)
 {
     limiting *adaptor = (limiting *)resource;
+    crmm_priv_budget_shard *own = crmm_priv_budget_shard_of(&adaptor->budget);
+    size_t charge = charge_of(adaptor, bytes);
 
-    if (may_be_ours(adaptor, ptr, bytes, alignment)) {
-        crmm_deallocate(adaptor->adaptor.upstream, stream, ptr, bytes, alignment);
-        return_charge(adaptor, bytes);
+    if (!crmm_priv_budget_can_refund(&adaptor->budget, own, charge)) {
+        report_foreign(adaptor, ptr, bytes, alignment);
+        return;
     }
+    crmm_deallocate(adaptor->adaptor.upstream, stream, ptr, bytes, alignment);
+    crmm_priv_budget_refund(own, charge);
 }
 
 static void limiting_destroy(crmm_resource *resource)

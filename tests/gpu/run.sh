@@ -107,7 +107,8 @@ for mode in "${modes[@]}"; do
         if [ "$mode" = memcheck ]; then
             leaks=' --leak-check full'
         fi
-        CRMM_TEST_REQUIRE_GPU=1 meson test "${arguments[@]}" --no-suite headers \
+        CRMM_TEST_COMPUTE_SANITIZER=1 CRMM_TEST_REQUIRE_GPU=1 \
+            meson test "${arguments[@]}" --no-suite headers \
             --no-suite leaves-memory --timeout-multiplier 10 --wrap "$wrapper$leaks" "$@" ||
             result=$?
         # These leave memory to the end of the process, as they should.

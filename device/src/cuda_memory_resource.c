@@ -26,17 +26,7 @@ static const crmm_priv_leaf_calls device_calls = {
     .free_name = "cudaFree",
 };
 
-static const crmm_resource_ops cuda_ops = {
-    .struct_size = sizeof(crmm_resource_ops),
-    .allocate_sync = crmm_priv_leaf_allocate_sync,
-    .deallocate_sync = crmm_priv_leaf_deallocate_sync,
-    .destroy = crmm_priv_leaf_destroy,
-    .allocate = crmm_priv_leaf_allocate,
-    .deallocate = crmm_priv_leaf_deallocate,
-    .is_equal = crmm_priv_leaf_is_equal,
-    .trim = crmm_priv_leaf_trim,
-    .info = crmm_priv_leaf_info,
-};
+static const crmm_resource_ops cuda_ops = CRMM_PRIV_LEAF_OPS;
 
 static crmm_priv_leaf_state state = CRMM_PRIV_LEAF_STATE_INITIALIZER;
 

@@ -60,4 +60,14 @@ bool crmm_priv_leaf_is_equal(const crmm_resource *resource, const crmm_resource 
 /* For classes that have immortal objects only; never called. */
 void crmm_priv_leaf_destroy(crmm_resource *resource);
 
+/* The table of a class that has immortal objects only; each has its own, which makes it a class. */
+#define CRMM_PRIV_LEAF_OPS                                                                       \
+    {                                                                                            \
+        .struct_size = sizeof(crmm_resource_ops), .allocate_sync = crmm_priv_leaf_allocate_sync, \
+        .deallocate_sync = crmm_priv_leaf_deallocate_sync, .destroy = crmm_priv_leaf_destroy,    \
+        .allocate = crmm_priv_leaf_allocate, .deallocate = crmm_priv_leaf_deallocate,            \
+        .is_equal = crmm_priv_leaf_is_equal, .trim = crmm_priv_leaf_trim,                        \
+        .info = crmm_priv_leaf_info,                                                             \
+    }
+
 #endif

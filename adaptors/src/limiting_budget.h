@@ -2,31 +2,37 @@
 #ifndef CRMM_ADAPTORS_SRC_LIMITING_BUDGET_H
 #define CRMM_ADAPTORS_SRC_LIMITING_BUDGET_H
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+
+#include <crmm/internal/lock.h>
 
 enum { CRMM_PRIV_BUDGET_SHARDS = 32 };
 
+/* The most that a budget can have: the bit above is a shard's mark of being split. */
+#define CRMM_PRIV_BUDGET_MOST ((size_t)PTRDIFF_MAX)
+
 typedef struct crmm_priv_budget_shard {
-    _Alignas(128) size_t left; /* atomic; two cache lines, as processors fetch them in pairs */
-    bool is_used;              /* gets a part of what is split; under the mutex */
+    /* Atomic. In two cache lines, as processors fetch them in pairs. */
+    _Alignas(128) size_t left;
+    bool is_used; /* gets a part of what is split; under the lock */
 } crmm_priv_budget_shard;
 
 /*
  * An amount that many threads spend and refund: what is left of it is split among shards, one for
  * each thread, so that they do not write to one place. A shard that runs short gets a new part from
- * all that is left, under a mutex; only that shows whether the budget is used up.
+ * all that is left, under a lock; only that shows whether the budget is used up.
  *
  * Thread-safety: safe.
  */
 typedef struct crmm_priv_budget {
-    pthread_mutex_t mutex; /* held while what is left is split anew */
-    size_t limit;
+    crmm_priv_lock lock; /* held while what is left is split anew */
+    size_t limit;        /* CRMM_PRIV_BUDGET_MOST at most */
     crmm_priv_budget_shard *shards;
 } crmm_priv_budget;
 
-/* Nothing spent. false: no memory. */
+/* Nothing spent; of a limit of more than CRMM_PRIV_BUDGET_MOST, that. false: no memory. */
 bool crmm_priv_budget_init(crmm_priv_budget *budget, size_t limit);
 void crmm_priv_budget_finish(crmm_priv_budget *budget);
 
@@ -57,7 +63,7 @@ static inline bool crmm_priv_budget_spend(crmm_priv_budget *budget, crmm_priv_bu
 {
     size_t left = __atomic_load_n(&own->left, __ATOMIC_RELAXED);
 
-    while (left >= amount) {
+    while (left >= amount && left <= CRMM_PRIV_BUDGET_MOST) {
         if (__atomic_compare_exchange_n(&own->left, &left, left - amount, true, __ATOMIC_RELAXED,
                                         __ATOMIC_RELAXED)) {
             return true;
@@ -78,7 +84,7 @@ static inline void crmm_priv_budget_refund(crmm_priv_budget_shard *own, size_t a
 static inline bool crmm_priv_budget_can_refund(const crmm_priv_budget *budget,
                                                const crmm_priv_budget_shard *own, size_t amount)
 {
-    size_t left = __atomic_load_n(&own->left, __ATOMIC_RELAXED);
+    size_t left = __atomic_load_n(&own->left, __ATOMIC_RELAXED) & CRMM_PRIV_BUDGET_MOST;
 
     return left <= budget->limit && amount <= budget->limit - left;
 }

@@ -17,12 +17,13 @@ static const char class_name[] = "limiting_resource_adaptor";
 typedef struct limiting {
     crmm_priv_adaptor adaptor;
     size_t alignment;
+    size_t limit; /* as it was asked for */
     crmm_priv_budget budget;
 } limiting;
 
 /* ---- accounting ---- */
 
-/* What a request counts for; SIZE_MAX, past any limit, where rounding does not fit. */
+/* What a request counts for; past any limit where rounding does not fit. */
 static size_t charge_of(const limiting *adaptor, size_t bytes)
 {
     size_t charge = (bytes + adaptor->alignment - 1) & ~(adaptor->alignment - 1);
@@ -38,10 +39,14 @@ static size_t allocated_bytes(const crmm_resource *resource)
 __attribute__((noinline, cold)) static crmm_status refuse(const limiting *adaptor, size_t bytes)
 {
     size_t allocated = allocated_bytes(&adaptor->adaptor.base);
+    if (bytes <= adaptor->limit && charge_of(adaptor, bytes) > CRMM_PRIV_BUDGET_MOST) {
+        return FAIL_BYTES(CRMM_ERROR_OUT_OF_MEMORY, 0, bytes,
+                          "%s: %zu bytes are more than can exist", class_name, bytes);
+    }
     crmm_status status =
         FAIL_BYTES(CRMM_ERROR_LIMIT_EXCEEDED, 0, bytes,
                    "%s: %zu bytes more than the %zu allocated would exceed the limit of %zu",
-                   class_name, bytes, allocated, adaptor->budget.limit);
+                   class_name, bytes, allocated, adaptor->limit);
     crmm_priv_note_live_bytes(allocated);
     return status;
 }
@@ -144,8 +149,8 @@ static void limiting_destroy(crmm_resource *resource)
 static size_t limiting_describe(const crmm_resource *resource, char *text, size_t size)
 {
     const limiting *adaptor = (const limiting *)resource;
-    int length = snprintf(text, size, "%s (limit %zu, allocated %zu)", class_name,
-                          adaptor->budget.limit, allocated_bytes(resource));
+    int length = snprintf(text, size, "%s (limit %zu, allocated %zu)", class_name, adaptor->limit,
+                          allocated_bytes(resource));
     return crmm_priv_describe_over(adaptor->adaptor.upstream, text, size, (size_t)length);
 }
 
@@ -196,6 +201,7 @@ crmm_status crmm_limiting_resource_adaptor_create(
         return FAIL(CRMM_ERROR_OUT_OF_MEMORY, 0, "%s: no host memory for the counter", class_name);
     }
     created->alignment = alignment;
+    created->limit = allocation_limit;
     *out = &created->adaptor.base;
     return CRMM_SUCCESS;
 }
@@ -212,6 +218,6 @@ size_t crmm_limiting_resource_adaptor_allocation_limit(const crmm_resource *adap
 {
     return crmm_priv_check_class("crmm_limiting_resource_adaptor_allocation_limit", adaptor,
                                  &limiting_ops)
-               ? ((const limiting *)adaptor)->budget.limit
+               ? ((const limiting *)adaptor)->limit
                : 0;
 }

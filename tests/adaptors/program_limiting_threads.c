@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <crmm/adaptors/limiting_resource_adaptor.h>
 #include <crmm/core/misuse.h>
@@ -83,10 +84,51 @@ static void *crowd(void *number)
     return NULL;
 }
 
+/* ---- threads that pass blocks on, and always fit ---- */
+
+enum { PASSING = 4, PLACES = 4, PASSING_LIMIT = (PASSING + PLACES) * BLOCK };
+
+/* A thread has one block in hand at most, so that there is room for the next whenever it asks. */
+static void *pass_on(void *number)
+{
+    unsigned seed = (unsigned)(uintptr_t)number + 1;
+
+    for (int i = 0; i < 10 * ROUNDS; i++) {
+        void *ptr = NULL;
+        check(crmm_allocate_sync(limited, BLOCK, 16, &ptr) == CRMM_SUCCESS,
+              "a request that fits beside blocks that others pass on");
+        ptr = __atomic_exchange_n(&slots[(unsigned)rand_r(&seed) % PLACES], ptr, __ATOMIC_ACQ_REL);
+        crmm_deallocate_sync(limited, ptr, ptr != NULL ? BLOCK : 0, 16);
+    }
+    return NULL;
+}
+
+static void run_passing(void)
+{
+    pthread_t threads[PASSING];
+
+    memset(slots, 0, sizeof(slots));
+    check(crmm_limiting_resource_adaptor_create(crmm_malloc_memory_resource(), PASSING_LIMIT, NULL,
+                                                &limited) == CRMM_SUCCESS,
+          "create");
+    for (uintptr_t i = 0; i < PASSING; i++) {
+        check(pthread_create(&threads[i], NULL, pass_on, (void *)i) == 0, "thread");
+    }
+    for (int i = 0; i < PASSING; i++) {
+        check(pthread_join(threads[i], NULL) == 0, "join");
+    }
+    for (int i = 0; i < PLACES; i++) {
+        crmm_deallocate_sync(limited, slots[i], slots[i] != NULL ? BLOCK : 0, 16);
+    }
+    check(crmm_limiting_resource_adaptor_allocated_bytes(limited) == 0, "counter of the passing");
+    crmm_resource_release(&limited);
+}
+
 static void run_crowd(void)
 {
     pthread_t threads[CROWD];
     void *all = NULL;
+    void *more = NULL;
 
     check(crmm_limiting_resource_adaptor_create(crmm_malloc_memory_resource(), CROWD_LIMIT, NULL,
                                                 &limited) == CRMM_SUCCESS,
@@ -102,6 +144,8 @@ static void run_crowd(void)
     }
     check(crmm_limiting_resource_adaptor_allocated_bytes(limited) == 0, "counter of the crowd");
     check(crmm_allocate_sync(limited, CROWD_LIMIT, 16, &all) == CRMM_SUCCESS, "all of the limit");
+    check(crmm_allocate_sync(limited, 1, 16, &more) == CRMM_ERROR_LIMIT_EXCEEDED,
+          "more is left than the limit");
     crmm_deallocate_sync(limited, all, CROWD_LIMIT, 16);
     crmm_resource_release(&limited);
 }
@@ -123,6 +167,7 @@ int main(void)
     check(crmm_limiting_resource_adaptor_allocated_bytes(limited) == 0, "counter");
     crmm_resource_release(&limited);
     run_crowd();
+    run_passing();
     check(crmm_misuse_count() == 0, "misuse");
     return 0;
 }

@@ -135,6 +135,23 @@ Test(limiting_resource_adaptor, huge_sizes_do_not_wrap)
     crmm_resource_release(&mr);
 }
 
+Test(limiting_resource_adaptor, no_limit_refuses_only_what_cannot_exist)
+{
+    mock_resource upstream;
+    crmm_resource *mr = make(&upstream, SIZE_MAX);
+    void *ptr = &mr;
+
+    expect_equal(crmm_limiting_resource_adaptor_allocation_limit(mr), SIZE_MAX);
+    expect_failure(crmm_allocate(mr, NULL, PTRDIFF_MAX, 16, &ptr), CRMM_ERROR_OUT_OF_MEMORY,
+                   "9223372036854775807 bytes are more than can exist");
+    upstream.fail_with = CRMM_ERROR_BAD_ALLOC;
+    expect_status(crmm_allocate(mr, NULL, PTRDIFF_MAX - 255, 16, &ptr), CRMM_ERROR_BAD_ALLOC);
+    expect_equal(upstream.allocations, 1);
+    expect_equal(crmm_limiting_resource_adaptor_allocated_bytes(mr), 0);
+    cr_assert(ptr == &mr);
+    crmm_resource_release(&mr);
+}
+
 Test(limiting_resource_adaptor, gives_the_charge_back_when_upstream_fails)
 {
     mock_resource upstream;

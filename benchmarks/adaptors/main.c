@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include <crmm/core/error.h>
+#include <crmm/core/misuse.h>
 
 #include "candidates.h"
 #include "null_resource.h"
@@ -317,6 +318,9 @@ int main(int argc, char **argv)
     }
     if (as.json) {
         printf("\n]}\n");
+    }
+    if (crmm_misuse_count() != 0) {
+        fail("misuse was found: these are not the times of good calls");
     }
     return 0;
 }

@@ -4,8 +4,8 @@
 #include <crmm/core/alignment.h>
 #include <crmm/interfaces/resource.h>
 
-/* Addresses are the distance of a block apart, and never used. */
-static _Thread_local char blocks[NULL_RESOURCE_BLOCKS][CRMM_DEVICE_ALIGNMENT];
+/* Addresses are so far apart that padded blocks do not overlap, and never used. */
+static _Thread_local _Alignas(CRMM_DEVICE_ALIGNMENT) char blocks[NULL_RESOURCE_BLOCKS][2048];
 static _Thread_local size_t next;
 
 static crmm_status null_allocate_sync(crmm_resource *resource, size_t bytes, size_t alignment,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Each adaptor of the build while the heap fails: every call of calloc() in turn, in creating the
- * adaptor and in allocating from it. Nothing may be lost, and giving back must need no memory.
+ * Each adaptor of the build while the heap fails: every call of malloc() and its kin in turn, in
+ * creating the adaptor and in allocating from it. Nothing may be lost, and giving back must need no memory.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,10 +10,16 @@
 
 enum { BLOCKS = 200, MOST_CALLS = 2000 };
 
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
 void *__real_calloc(size_t count, size_t size);
 void *__wrap_calloc(size_t count, size_t size);
+void *__real_realloc(void *memory, size_t size);
+void *__wrap_realloc(void *memory, size_t size);
+void *__real_aligned_alloc(size_t alignment, size_t size);
+void *__wrap_aligned_alloc(size_t alignment, size_t size);
 
-static uint64_t fail_in; /* this call of calloc() from now on fails; 0: none */
+static uint64_t fail_in; /* this call of them from now on fails; 0: none */
 static bool failed;
 static bool forbidden; /* no call may be made at all */
 
@@ -25,15 +31,36 @@ static void check(int condition, const char *what, const char *adaptor)
     }
 }
 
-/* The linker puts it in the place of calloc() in all that is linked here. */
-void *__wrap_calloc(size_t count, size_t size)
+/* Whether a call of the heap may succeed. */
+static bool may_have(void)
 {
     check(!forbidden, "memory was asked for", "giving back");
     if (fail_in != 0 && --fail_in == 0) {
         failed = true;
-        return NULL;
+        return false;
     }
-    return __real_calloc(count, size);
+    return true;
+}
+
+/* The linker puts these in the place of the C library's in all that is linked here. */
+void *__wrap_malloc(size_t size)
+{
+    return may_have() ? __real_malloc(size) : NULL;
+}
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+    return may_have() ? __real_calloc(count, size) : NULL;
+}
+
+void *__wrap_realloc(void *memory, size_t size)
+{
+    return may_have() ? __real_realloc(memory, size) : NULL;
+}
+
+void *__wrap_aligned_alloc(size_t alignment, size_t size)
+{
+    return may_have() ? __real_aligned_alloc(alignment, size) : NULL;
 }
 
 static size_t size_of(size_t block)
@@ -66,7 +93,7 @@ static void use(const random_layer_class *of, crmm_resource *mr)
     check(of->is_idle == NULL || of->is_idle(mr), "counters", of->name);
 }
 
-/* With the `call`th call of calloc() failing; whether there were that many. */
+/* With the `call`th call of the heap failing; whether there were that many. */
 static bool run(const random_layer_class *of, uint64_t call)
 {
     static recording_resource bottom;

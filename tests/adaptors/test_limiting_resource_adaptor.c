@@ -3,6 +3,9 @@
 
 #include <stdint.h>
 
+#include <crmm/device/cuda_async_memory_resource.h>
+
+#include "cuda_support.h"
 #include "expect.h"
 #include "misuse_recorder.h"
 #include "mock_resource.h"
@@ -236,4 +239,37 @@ Test(limiting_resource_adaptor, over_a_sync_only_resource_is_sync_only)
     cr_assert(upstream.last_allocate.sync);
     crmm_deallocate_sync(mr, ptr, 8, 8);
     crmm_resource_release(&mr);
+}
+
+/* User report 62: a driver's pool has no cap of its own; the limit holds while the device has room.
+ */
+Test(limiting_resource_adaptor, limits_a_pool_of_the_driver)
+{
+    enum { MIB = 1 << 20, BLOCKS = 16 };
+    crmm_resource *pool = NULL;
+    crmm_resource *mr = NULL;
+    void *blocks[BLOCKS] = {NULL};
+    void *refused = &mr;
+    size_t room = 0;
+    size_t total = 0;
+
+    need_devices(1);
+    cudaStream_t stream = make_stream();
+    expect_success(crmm_cuda_async_memory_resource_create(NULL, &pool));
+    expect_success(crmm_limiting_resource_adaptor_create(pool, (size_t)BLOCKS * MIB, NULL, &mr));
+    for (int i = 0; i < BLOCKS; i++) {
+        expect_success(crmm_allocate(mr, stream, MIB, 256, &blocks[i]));
+    }
+    expect_status(crmm_allocate(mr, stream, MIB, 256, &refused), CRMM_ERROR_LIMIT_EXCEEDED);
+    cr_assert(refused == &mr);
+    cuda(cudaMemGetInfo(&room, &total));
+    cr_assert(room > MIB);
+    for (int i = 0; i < BLOCKS; i++) {
+        crmm_deallocate(mr, stream, blocks[i], MIB, 256);
+    }
+    expect_equal(crmm_limiting_resource_adaptor_allocated_bytes(mr), 0);
+    cuda(cudaStreamSynchronize(stream));
+    cuda(cudaStreamDestroy(stream));
+    crmm_resource_release(&mr);
+    crmm_resource_release(&pool);
 }

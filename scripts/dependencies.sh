@@ -40,6 +40,7 @@ if [ "${1:-}" = --ci ]; then
     need_command valgrind valgrind
     need_command shellcheck shellcheck
     need_command doxygen doxygen
+    need_command ccache ccache
 elif [ $# -gt 0 ]; then
     echo "usage: scripts/dependencies.sh [--ci]" >&2
     exit 2

@@ -15,6 +15,32 @@ if [ -n "$built" ]; then
     exit 1
 fi
 
+# expect_adaptors FOLDER [NAME]...: that a build has the symbols, headers and variables of these
+# adaptors and of no others.
+expect_adaptors() {
+    local folder=$1 wanted found
+    shift
+    wanted=$(printf '%s\n' "$@" | sort)
+    # An archive without members is no error.
+    found=$(find "$folder/adaptors" -name 'libcrmm-adaptors.a' -exec nm -g --defined-only {} + |
+        grep -oE 'crmm_[a-z0-9_]+_resource_adaptor' | sed 's/^crmm_//; s/_resource_adaptor$//' | sort -u || true)
+    if [ "$found" != "$wanted" ]; then
+        echo "$folder has symbols of the adaptors \"$found\", not \"$wanted\"" >&2
+        return 1
+    fi
+    found=$(meson introspect "$folder" --installed | grep -oE 'crmm/adaptors/[a-z_]+_resource_adaptor\.h' |
+        sed 's|.*/||; s/_resource_adaptor.h$//' | sort -u || true)
+    if [ "$found" != "$wanted" ]; then
+        echo "$folder installs headers of the adaptors \"$found\", not \"$wanted\"" >&2
+        return 1
+    fi
+    found=$(sed -n 's/^adaptor_\(.*\)=true$/\1/p' "$folder/meson-private/crmm.pc" | sort)
+    if [ "$found" != "$wanted" ]; then
+        echo "$folder/meson-private/crmm.pc has the adaptors \"$found\", not \"$wanted\"" >&2
+        return 1
+    fi
+}
+
 adaptors=$(sed -n "s/^option('adaptor_\([a-z_]*\)'.*/\1/p" "$root/meson_options.txt")
 [ -n "$adaptors" ]
 for adaptor in $adaptors; do
@@ -28,6 +54,7 @@ for adaptor in $adaptors; do
     configure "$folder" -Dcudart=emulated -Dauto_features=disabled -Dtests=enabled \
         "-Dadaptor_$adaptor=enabled"
     compile "$folder"
+    expect_adaptors "$folder" "$adaptor"
     run_tests "$folder" --suite headers --suite adaptors
 done
 
@@ -35,6 +62,7 @@ echo 'no adaptor, no messages'
 folder=$ci_root/no-adaptor
 configure "$folder" -Dcudart=emulated -Dauto_features=disabled -Dtests=enabled -Dlog_level=off
 compile "$folder"
+expect_adaptors "$folder" ''
 run_tests "$folder" --suite headers
 
 # Each of these brought something that is used where it exists.

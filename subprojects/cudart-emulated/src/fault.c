@@ -2,6 +2,7 @@
 /* Calls that fail because a test wants them to, and attributes that say what a test wants. */
 #include "emulated.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -82,6 +83,38 @@ void fault_clear(void)
     rule_count = 0;
 }
 
+static bool read_number(const char *text, unsigned long long *value)
+{
+    char *end;
+    *value = strtoull(text, &end, 10);
+    return *text >= '0' && *text <= '9' && *end == '\0';
+}
+
+/* By name or number; not success, which a misspelt name must not turn into. */
+static bool read_error(const char *text, cudaError_t *error)
+{
+    unsigned long long number;
+    if (!error_by_name(text, error)) {
+        if (!read_number(text, &number) || number > INT_MAX) {
+            return false;
+        }
+        *error = (cudaError_t)number;
+    }
+    return *error != cudaSuccess;
+}
+
+static bool load_share(const char *name, const char *share, cudaError_t error)
+{
+    unsigned long long per_thousand;
+    if (!read_number(share, &per_thousand) || per_thousand > 1000) {
+        return false;
+    }
+    if (per_thousand == 0) { /* for fault_add that would be every call */
+        return strcmp(name, "*") == 0 || function_by_name(name) != FN_COUNT;
+    }
+    return fault_add(name, 1, 0, (unsigned)per_thousand, error);
+}
+
 /* FUNCTION:ERROR, FUNCTION:ERROR:FIRST, FUNCTION:ERROR:FIRST:COUNT or FUNCTION:ERROR:%SHARE. */
 static bool load_one(char *text)
 {
@@ -91,17 +124,17 @@ static bool load_one(char *text)
     const char *first = strtok_r(NULL, ":", &save);
     const char *count = strtok_r(NULL, ":", &save);
     cudaError_t error;
-    if (name == NULL || error_text_given == NULL) {
+    if (name == NULL || error_text_given == NULL || !read_error(error_text_given, &error)) {
         return false;
     }
-    if (!error_by_name(error_text_given, &error)) {
-        error = (cudaError_t)strtol(error_text_given, NULL, 10);
-    }
     if (first != NULL && *first == '%') {
-        return fault_add(name, 1, 0, (unsigned)strtoul(first + 1, NULL, 10), error);
+        return count == NULL && load_share(name, first + 1, error);
     }
-    unsigned long long from = first == NULL ? 1 : strtoull(first, NULL, 10);
-    unsigned long long calls = first == NULL ? 0 : count == NULL ? 1 : strtoull(count, NULL, 10);
+    unsigned long long from = 1, calls = first == NULL ? 0 : 1;
+    if ((first != NULL && !read_number(first, &from)) ||
+        (count != NULL && !read_number(count, &calls))) {
+        return false;
+    }
     return fault_add(name, from, calls, 0, error);
 }
 
@@ -110,12 +143,13 @@ void fault_load(const char *text)
     while (text != NULL && *text != '\0') {
         char one[MAX_TEXT];
         size_t length = strcspn(text, ";,");
-        if (length < sizeof one) {
+        const bool fits = length < sizeof one;
+        if (fits) {
             memcpy(one, text, length);
             one[length] = '\0';
-            if (!load_one(one)) {
-                violation("configuration", "CUDART_EMULATED_FAULTS: cannot read a rule");
-            }
+        }
+        if (!fits || !load_one(one)) {
+            violation("configuration", "CUDART_EMULATED_FAULTS: cannot read a rule");
         }
         text += length + (text[length] != '\0');
     }

@@ -180,6 +180,15 @@ static int part(const char *name)
         CHECK_OK(cudaMalloc(&p, 64));
         CHECK(cudaMalloc(&p, 64) == cudaErrorMemoryAllocation);
         CHECK_OK(cudaMalloc(&p, 64));
+    } else if (strcmp(name, "unread") == 0) {
+        CHECK(cudart_emulated_violations() == 1);
+        CHECK_OK(cudaMalloc(&p, 64));
+    } else if (strcmp(name, "no share") == 0) {
+        CHECK(cudart_emulated_violations() == 0);
+        CHECK_OK(cudaMalloc(&p, 64));
+    } else if (strcmp(name, "number") == 0) {
+        CHECK(cudart_emulated_violations() == 0);
+        CHECK(cudaMalloc(&p, 64) == cudaErrorMemoryAllocation);
     } else if (strcmp(name, "memory") == 0) {
         CHECK_OK(cudaMemGetInfo(NULL, &total));
         CHECK(total == 160 * 1024 * MIB);
@@ -205,6 +214,28 @@ static int part(const char *name)
         child_writes_nothing();
     }
     return check_result();
+}
+
+/* A rule that would inject nothing is reported; one of no share is a rule for no call. */
+static void test_unread_rules(const char *self)
+{
+    static const char *const unread[] = {
+        "cudaMalloc:cudaErrorMemoryAlocation",
+        "cudaMalloc:0",
+        "cudaMalloc:2x",
+        "cudaMaloc:2",
+        "cudaMalloc:cudaErrorMemoryAllocation:one",
+        "cudaMaloc:2:%0",
+    };
+    char overlong[400] = "cudaMalloc:2:";
+    memset(overlong + strlen(overlong), '1', sizeof overlong - strlen(overlong) - 1);
+    overlong[sizeof overlong - 1] = '\0';
+    for (size_t i = 0; i < sizeof unread / sizeof *unread; i++) {
+        CHECK(with_environment(self, "CUDART_EMULATED_FAULTS", unread[i], "unread") == 0);
+    }
+    CHECK(with_environment(self, "CUDART_EMULATED_FAULTS", overlong, "unread") == 0);
+    CHECK(with_environment(self, "CUDART_EMULATED_FAULTS", "cudaMalloc:2:%0", "no share") == 0);
+    CHECK(with_environment(self, "CUDART_EMULATED_FAULTS", "cudaMalloc:2", "number") == 0);
 }
 
 static void test_environment(const char *self)
@@ -233,6 +264,7 @@ int main(int argc, char **argv)
         return part(argv[1]);
     }
     test_environment(argv[0]); /* before this process has used CUDA */
+    test_unread_rules(argv[0]);
     test_rules();
     test_driver_rules();
     test_capabilities();

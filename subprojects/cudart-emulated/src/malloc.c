@@ -340,7 +340,11 @@ cudaError_t cudaHostUnregister(void *ptr)
     if (range->va != (uintptr_t)ptr) {
         END(cudaErrorInvalidValue);
     }
-    wait_for_host_memory();
+    wait_for_host_memory(); /* gives the lock up: another thread may have been faster */
+    range = range_find((uintptr_t)ptr);
+    if (range == NULL || range->kind != RANGE_REGISTERED || range->va != (uintptr_t)ptr) {
+        END(cudaErrorHostMemoryNotRegistered);
+    }
     memory_retire(range->va, range->size, this_fn);
     release(range);
     END(cudaSuccess);

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define THREADS 4
 #define ROUNDS 1500
@@ -138,8 +139,55 @@ static void run(unsigned seed, unsigned host_threads)
     CHECK(cudart_emulated_violations() == 0);
 }
 
+struct unregistering {
+    void *ptr;
+    cudaError_t err;
+    pthread_t thread;
+};
+
+static void *unregister(void *argument)
+{
+    struct unregistering *u = argument;
+    u->err = cudaHostUnregister(u->ptr);
+    return NULL;
+}
+
+static void wait_until_set(void *gate)
+{
+    while (__atomic_load_n((int *)gate, __ATOMIC_SEQ_CST) == 0) {
+        usleep(1000);
+    }
+}
+
+/* Both wait for the device, which gives the lock up; only one finds the memory afterwards. */
+static void test_unregistered_twice(void)
+{
+    static unsigned char bytes[4096];
+    struct unregistering both[2] = {{.ptr = bytes}, {.ptr = bytes}};
+    int gate = 0;
+    cudaStream_t s;
+    cudart_emulated_reset();
+    cudart_emulated_set_option("host_free_waits", 1);
+    CHECK_OK(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
+    CHECK_OK(cudaHostRegister(bytes, sizeof bytes, 0));
+    CHECK_OK(cudaLaunchHostFunc(s, wait_until_set, &gate));
+    for (int i = 0; i < 2; i++) {
+        pthread_create(&both[i].thread, NULL, unregister, &both[i]);
+    }
+    usleep(50000); /* both will be waiting; were one late, the test would only say less */
+    __atomic_store_n(&gate, 1, __ATOMIC_SEQ_CST);
+    for (int i = 0; i < 2; i++) {
+        pthread_join(both[i].thread, NULL);
+    }
+    CHECK((both[0].err == cudaSuccess) != (both[1].err == cudaSuccess));
+    CHECK((both[0].err == cudaErrorHostMemoryNotRegistered) !=
+          (both[1].err == cudaErrorHostMemoryNotRegistered));
+    cudart_emulated_reset();
+}
+
 int main(void)
 {
+    test_unregistered_twice();
     for (unsigned seed = 0; seed < 4; seed++) {
         run(seed, seed % 2);
     }

@@ -37,7 +37,7 @@ static void *reserve(size_t size)
 static bool table_open(struct table *table)
 {
     if (table->base != NULL) {
-        return true;
+        return table->free != NULL;
     }
     const uint32_t capacity = 1u << 18;
     table->free = reserve(capacity * sizeof *table->free);

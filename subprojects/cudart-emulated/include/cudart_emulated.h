@@ -105,7 +105,8 @@ struct cudart_emulated_range {
 /*
  * Queues a stand-in for a kernel that reads and writes the ranges, then calls function(user_data)
  * unless that is NULL: with the emulation's lock held, so it must not make any CUDA call or wait.
- * As with a kernel, ranges are not checked here; a bad one is a device fault when it runs.
+ * As with a kernel, a bad range is a device fault when it runs. Where a pool's memory is, but no
+ * live block of it at the call, there is no fault, as on a GPU: it is reported.
  */
 cudaError_t cudart_emulated_kernel(cudaStream_t stream, const struct cudart_emulated_range *ranges,
                                    size_t count, void (*function)(void *), void *user_data);

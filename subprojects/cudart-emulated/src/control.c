@@ -194,6 +194,39 @@ static struct kernel *kernel_new(const struct cudart_emulated_range *ranges, siz
     return kernel;
 }
 
+/* Whether the chunk of a pool holds the range in one live block, as far as can be told. */
+static bool block_holds(const struct stream *stream, const struct range *chunk, uintptr_t va,
+                        size_t size)
+{
+    const struct range *block = range_find(va);
+    if (block == NULL) { /* another graph's may be live again when this one is launched */
+        return chunk->pool == NULL && stream->capture != NULL;
+    }
+    size_t offset = va - block->va;
+    return block->kind == RANGE_POOL && offset <= block->requested &&
+           size <= block->requested - offset;
+}
+
+/*
+ * When the kernel runs, a block may have been freed by a call that came after this one, so its
+ * chunk is all that can be asked for then: what is wrong with the block itself is seen here only.
+ */
+static void check_pool_blocks(const struct stream *stream,
+                              const struct cudart_emulated_range *ranges, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const uintptr_t va = (uintptr_t)ranges[i].ptr;
+        const struct range *chunk = chunk_find(va);
+        if (chunk != NULL && ranges[i].size != 0 &&
+            !block_holds(stream, chunk, va, ranges[i].size)) {
+            violation("lifetime",
+                      "a kernel of stream %llu accesses %zu bytes at %p, which no live block of a "
+                      "pool holds",
+                      (unsigned long long)stream->id, ranges[i].size, ranges[i].ptr);
+        }
+    }
+}
+
 cudaError_t cudart_emulated_kernel(cudaStream_t stream, const struct cudart_emulated_range *ranges,
                                    size_t count, void (*function)(void *), void *user_data)
 {
@@ -216,6 +249,7 @@ cudaError_t cudart_emulated_kernel(cudaStream_t stream, const struct cudart_emul
     }
     work.kernel->fn = function;
     work.kernel->user_data = user_data;
+    check_pool_blocks(found, ranges, count);
     err = stream_submit(found, &work, FN_COUNT);
     if (err != cudaSuccess) {
         work_release(&work);

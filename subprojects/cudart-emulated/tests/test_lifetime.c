@@ -141,6 +141,57 @@ static void test_kernel_out_of_bounds(void)
     CHECK(reported("kernel"));
 }
 
+static void kernel(cudaStream_t s, void *ptr, size_t size)
+{
+    const struct cudart_emulated_range range = {ptr, size, 1, 1};
+    CHECK_OK(cudart_emulated_kernel(s, &range, 1, NULL, NULL));
+}
+
+/* In order, so that no race is in it: the memory is there, but no longer the program's. */
+static void test_kernel_after_free_in_order(void)
+{
+    void *p;
+    cudaStream_t s = stream();
+    CHECK_OK(cudaMallocAsync(&p, 4096, s));
+    kernel(s, p, 4096);
+    CHECK_OK(cudaFreeAsync(p, s)); /* without a wait, which would give the chunk back */
+    CHECK(cudart_emulated_violations() == 0);
+    kernel(s, p, 4096);
+    CHECK_OK(cudaStreamSynchronize(s));
+    CHECK(cudart_emulated_violations() == 1);
+    CHECK(reported("lifetime: a kernel"));
+}
+
+static void test_kernel_past_pool_block(void)
+{
+    void *p;
+    cudaStream_t s = stream();
+    CHECK_OK(cudaMallocAsync(&p, 512, s));
+    kernel(s, (char *)p + 256, 256);
+    CHECK(cudart_emulated_violations() == 0);
+    kernel(s, p, MIB);
+    CHECK_OK(cudaStreamSynchronize(s));
+    CHECK(reported("lifetime: a kernel"));
+}
+
+/* What a capture allocates lives in it; what was freed before is gone for it too. */
+static void test_captured_kernel(void)
+{
+    void *p, *gone;
+    cudaGraph_t graph;
+    cudaStream_t s = stream();
+    CHECK_OK(cudaMallocAsync(&gone, 512, s));
+    CHECK_OK(cudaFreeAsync(gone, s));
+    CHECK_OK(cudaStreamBeginCapture(s, cudaStreamCaptureModeThreadLocal));
+    CHECK_OK(cudaMallocAsync(&p, 512, s));
+    kernel(s, p, 512);
+    CHECK_OK(cudaFreeAsync(p, s));
+    CHECK(cudart_emulated_violations() == 0);
+    kernel(s, gone, 512);
+    CHECK_OK(cudaStreamEndCapture(s, &graph));
+    CHECK(reported("lifetime: a kernel"));
+}
+
 /* The host faults on device memory. */
 static void test_guarded_memory(void)
 {
@@ -201,6 +252,9 @@ int main(void)
     test_unmapped_early();
     test_dead_handles();
     test_kernel_out_of_bounds();
+    test_kernel_after_free_in_order();
+    test_kernel_past_pool_block();
+    test_captured_kernel();
     test_used_before_allocated();
     test_checker_off();
     return check_result();

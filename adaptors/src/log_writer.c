@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "log_writer.h"
+#include "wait.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,8 +98,8 @@ static void drain(crmm_priv_log_writer *writer, size_t until)
 
     while (crmm_priv_log_ring_tail(&writer->ring) < until) {
         /* Another thread is between its claim and its last store, and waits for nothing there. */
-        while (!crmm_priv_log_ring_take(&writer->ring, &record)) {
-            (void)sched_yield();
+        for (unsigned i = 0; !crmm_priv_log_ring_take(&writer->ring, &record); i++) {
+            crmm_priv_let_others_run(i);
         }
         put_row(writer, &record);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "statistics_room.h"
+#include "wait.h"
 
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,10 +53,9 @@ __attribute__((noinline)) static void wait_for(const unsigned *lock)
 {
     enum { PATIENCE = 100 };
 
-    for (int i = 0; __atomic_load_n(lock, __ATOMIC_RELAXED) != 0; i++) {
+    for (unsigned i = 0; __atomic_load_n(lock, __ATOMIC_RELAXED) != 0; i++) {
         if (i >= PATIENCE) {
-            /* Its holder is probably not running. */
-            (void)sched_yield();
+            crmm_priv_let_others_run(i - PATIENCE);
         }
     }
 }

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The plain programs that use threads, under ThreadSanitizer; Criterion does not work with it.
+# The plain programs that use threads, and those of the emulation, which all the others stand on,
+# under ThreadSanitizer; Criterion does not work with it.
 # shellcheck source=scripts/ci/common.sh
 . "$(dirname "$0")/common.sh"
 
@@ -31,4 +32,5 @@ expect_found ThreadSanitizer setarch -R "$canary"
 # A race ends the program with this status. Address randomisation is turned off because the
 # sanitizer's fixed layout does not suit every kernel's.
 TSAN_OPTIONS=exitcode=66:second_deadlock_stack=1 \
-    run_tests "$folder" --suite threads --timeout-multiplier 4 --wrap 'setarch -R'
+    run_tests "$folder" --suite threads --suite cudart-emulated --timeout-multiplier 4 \
+    --wrap 'setarch -R'

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Each adaptor of the build while the heap fails: every call of malloc() and its kin in turn, in
- * creating the adaptor and in allocating from it. Nothing may be lost, and giving back must need no memory.
+ * creating the adaptor and in allocating from it. Nothing may be lost, and giving back must need no
+ * memory.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -29,12 +29,6 @@ static DRIVER(cuStreamGetId);
 static DRIVER(cuStreamGetCtx);
 static DRIVER(cuStreamIsCapturing);
 
-#define LOAD(name)                                \
-    do {                                          \
-        void *found = entry_point(#name);         \
-        memcpy(&name##_fn, &found, sizeof found); \
-    } while (0)
-
 static void load(void)
 {
     LOAD(cuMemAddressReserve);

@@ -4,13 +4,9 @@
 
 static struct gate gate;
 
-#define NM(call) nm((cudaError_t)(call))
-#define LOAD(name)                                \
-    DRIVER(name);                                 \
-    do {                                          \
-        void *found = entry_point(#name);         \
-        memcpy(&name##_fn, &found, sizeof found); \
-    } while (0)
+#define FETCH(name) \
+    DRIVER(name);   \
+    LOAD(name)
 
 static int attribute(enum cudaDeviceAttr attr)
 {
@@ -195,15 +191,15 @@ static void oth07(void)
     const char *text = "";
     size_t f = 0, t = 0, f2 = 0, t2 = 0;
     cudaFree(0);
-    LOAD(cuInit);
-    LOAD(cuDriverGetVersion);
-    LOAD(cuDeviceGet);
-    LOAD(cuDeviceGetCount);
-    LOAD(cuDeviceGetAttribute);
-    LOAD(cuCtxGetDevice);
-    LOAD(cuCtxGetCurrent);
-    LOAD(cuCtxSetCurrent);
-    LOAD(cuGetErrorString);
+    FETCH(cuInit);
+    FETCH(cuDriverGetVersion);
+    FETCH(cuDeviceGet);
+    FETCH(cuDeviceGetCount);
+    FETCH(cuDeviceGetAttribute);
+    FETCH(cuCtxGetDevice);
+    FETCH(cuCtxGetCurrent);
+    FETCH(cuCtxSetCurrent);
+    FETCH(cuGetErrorString);
     void *found = entry_point("cuMemGetInfo");
     CUresult (*info)(size_t *, size_t *);
     memcpy(&info, &found, sizeof found);
@@ -241,13 +237,13 @@ static void oth08(void)
 {
     cudaStream_t a = nonblocking(), b = nonblocking();
     cudaEvent_t e = event();
-    LOAD(cuEventRecord);
-    LOAD(cuEventQuery);
-    LOAD(cuEventSynchronize);
-    LOAD(cuStreamWaitEvent);
-    LOAD(cuStreamQuery);
-    LOAD(cuStreamSynchronize);
-    LOAD(cuLaunchHostFunc);
+    FETCH(cuEventRecord);
+    FETCH(cuEventQuery);
+    FETCH(cuEventSynchronize);
+    FETCH(cuStreamWaitEvent);
+    FETCH(cuStreamQuery);
+    FETCH(cuStreamSynchronize);
+    FETCH(cuLaunchHostFunc);
     gate_close(&gate, a);
     put("record:%s", NM(cuEventRecord_fn(e, a)));
     put("query:%s", NM(cuEventQuery_fn(e)));
@@ -270,11 +266,11 @@ static void oth09(void)
     CUmemGenericAllocationHandle handle, shareable, again = 0;
     int fd = -1;
     cudaFree(0);
-    LOAD(cuMemCreate);
-    LOAD(cuMemRelease);
-    LOAD(cuMemGetAllocationPropertiesFromHandle);
-    LOAD(cuMemExportToShareableHandle);
-    LOAD(cuMemImportFromShareableHandle);
+    FETCH(cuMemCreate);
+    FETCH(cuMemRelease);
+    FETCH(cuMemGetAllocationPropertiesFromHandle);
+    FETCH(cuMemExportToShareableHandle);
+    FETCH(cuMemImportFromShareableHandle);
     cuMemCreate_fn(&handle, 2 * MIB, &prop, 0);
     prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
     cuMemCreate_fn(&shareable, 2 * MIB, &prop, 0);

@@ -28,12 +28,6 @@ static DRIVER(cuMemMap);
 static DRIVER(cuMemUnmap);
 static DRIVER(cuMemSetAccess);
 
-#define LOAD(name)                                \
-    do {                                          \
-        void *found = entry_point(#name);         \
-        memcpy(&name##_fn, &found, sizeof found); \
-    } while (0)
-
 static void load(void)
 {
     LOAD(cuMemAddressReserve);

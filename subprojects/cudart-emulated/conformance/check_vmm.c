@@ -13,13 +13,6 @@ static DRIVER(cuMemSetAccess);
 static DRIVER(cuMemGetAccess);
 static DRIVER(cuMemRetainAllocationHandle);
 
-#define LOAD(name)                                \
-    do {                                          \
-        void *found = entry_point(#name);         \
-        memcpy(&name##_fn, &found, sizeof found); \
-    } while (0)
-#define NM(call) nm((cudaError_t)(call))
-
 static void load(void)
 {
     cudaFree(0);

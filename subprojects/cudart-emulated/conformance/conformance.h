@@ -66,6 +66,12 @@ void in_thread(void (*body)(void *), void *arg);
 
 void *entry_point(const char *name);
 #define DRIVER(name) __typeof__(name) *name##_fn
+#define LOAD(name)                                \
+    do {                                          \
+        void *found = entry_point(#name);         \
+        memcpy(&name##_fn, &found, sizeof found); \
+    } while (0)
+#define NM(call) nm((cudaError_t)(call))
 
 /* A pool on device 0 with the threshold and the three switches given. */
 cudaMemPool_t new_pool(uint64_t threshold, int follow, int opportunistic, int internal,

@@ -6,15 +6,6 @@
 
 enum { SHARDS = CRMM_PRIV_BUDGET_SHARDS };
 
-_Thread_local unsigned crmm_priv_budget_own;
-
-void crmm_priv_budget_choose_own(void)
-{
-    static unsigned threads;
-
-    crmm_priv_budget_own = __atomic_fetch_add(&threads, 1, __ATOMIC_RELAXED) % SHARDS + 1;
-}
-
 /* ---- splitting; the lock is held ----
  * A shard that is marked can be refunded to, but not spent from: who tries comes for the lock. So
  * with all of them marked what is left can only grow, and a sum that is short was short in truth.

@@ -8,6 +8,8 @@
 
 #include <crmm/internal/lock.h>
 
+#include "thread_number.h"
+
 enum { CRMM_PRIV_BUDGET_SHARDS = 32 };
 
 /* The most that a budget can have: the bit above is a shard's mark of being split. */
@@ -41,20 +43,14 @@ size_t crmm_priv_budget_spent(crmm_priv_budget *budget);
 
 /* ---- spending: on the path of every call, so inlined into it ---- */
 
-/* The calling thread's shard of every budget in the process, plus 1; 0: not chosen yet. */
-extern __attribute__((visibility("hidden"))) _Thread_local unsigned crmm_priv_budget_own;
-void crmm_priv_budget_choose_own(void);
-
 /* Spend from a shard that has less, or tell that all of them have. */
 bool crmm_priv_budget_spend_from_all(crmm_priv_budget *budget, crmm_priv_budget_shard *own,
                                      size_t amount);
 
+/* The calling thread's. */
 static inline crmm_priv_budget_shard *crmm_priv_budget_shard_of(const crmm_priv_budget *budget)
 {
-    if (crmm_priv_budget_own == 0) {
-        crmm_priv_budget_choose_own();
-    }
-    return &budget->shards[crmm_priv_budget_own - 1];
+    return &budget->shards[crmm_priv_thread_number() % CRMM_PRIV_BUDGET_SHARDS];
 }
 
 /* false: it would be more than is left, and nothing is spent. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "statistics_room.h"
+#include "thread_number.h"
 #include "wait.h"
 
 #include <stdlib.h>
@@ -98,13 +99,7 @@ void crmm_priv_room_unlock(crmm_priv_room *room)
 /* The calling thread's shard, of every room in the process. */
 static inline crmm_priv_room_shard *own_shard(const crmm_priv_room *room)
 {
-    static unsigned threads;
-    static _Thread_local unsigned own; /* plus 1; 0: not chosen yet */
-
-    if (own == 0) {
-        own = __atomic_fetch_add(&threads, 1, __ATOMIC_RELAXED) % CRMM_PRIV_ROOM_SHARDS + 1;
-    }
-    return &room->shards[own - 1];
+    return &room->shards[crmm_priv_thread_number() % CRMM_PRIV_ROOM_SHARDS];
 }
 
 /* Hold all locks, that of a shard which may not have been in use among them. */

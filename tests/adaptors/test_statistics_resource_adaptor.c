@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "constant_resource.h"
 #include "expect.h"
 #include "misuse_recorder.h"
 #include "mock_resource.h"
@@ -272,46 +273,16 @@ Test(statistics_resource_adaptor, counters_put_aside_are_given_back_with_the_ada
     expect_equal(misuse_recorded()->count, 0);
 }
 
-/* Sums stop at the bounds: the mock would have to give 2^62 bytes, so a class that gives a made-up
- * address stands in for it. */
-static crmm_status give_anything(crmm_resource *resource, size_t bytes, size_t alignment,
-                                 void **ptr)
-{
-    (void)bytes;
-    (void)alignment;
-    *ptr = resource;
-    return CRMM_SUCCESS;
-}
-
-static void take_anything(crmm_resource *resource, void *ptr, size_t bytes, size_t alignment)
-{
-    (void)resource;
-    (void)ptr;
-    (void)bytes;
-    (void)alignment;
-}
-
-static void stay(crmm_resource *resource)
-{
-    (void)resource;
-}
-
-static const crmm_resource_ops null_ops = {
-    .struct_size = sizeof(crmm_resource_ops),
-    .allocate_sync = give_anything,
-    .deallocate_sync = take_anything,
-    .destroy = stay,
-};
-
+/* Sums stop at the bounds: the mock would have to give 2^62 bytes. */
 Test(statistics_resource_adaptor, sums_stay_at_their_bounds)
 {
-    struct crmm_resource null_resource;
+    struct crmm_resource upstream;
     crmm_resource *mr = NULL;
     const size_t huge = PTRDIFF_MAX;
     void *ptr = NULL;
 
-    crmm_resource_init(&null_resource, &null_ops, "null_resource", CRMM_HOST_ACCESSIBLE);
-    expect_success(crmm_statistics_resource_adaptor_create(&null_resource, &mr));
+    constant_resource_init(&upstream);
+    expect_success(crmm_statistics_resource_adaptor_create(&upstream, &mr));
     for (int i = 0; i < 3; i++) {
         expect_success(crmm_allocate_sync(mr, huge, 16, &ptr));
         crmm_deallocate_sync(mr, ptr, huge, 16);

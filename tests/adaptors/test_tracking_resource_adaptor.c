@@ -11,6 +11,7 @@
 #include <crmm/core/log.h>
 #include <crmm/internal/log.h>
 
+#include "constant_resource.h"
 #include "expect.h"
 #include "misuse_recorder.h"
 #include "mock_resource.h"
@@ -284,46 +285,13 @@ Test(tracking_resource_adaptor, finds_double_frees)
     crmm_resource_release(&mr);
 }
 
-/* A class that hands out one address over and over. */
-static char only_block[64];
-
-static crmm_status give_only_block(crmm_resource *resource, size_t bytes, size_t alignment,
-                                   void **ptr)
-{
-    (void)resource;
-    (void)bytes;
-    (void)alignment;
-    *ptr = only_block;
-    return CRMM_SUCCESS;
-}
-
-static void take_only_block(crmm_resource *resource, void *ptr, size_t bytes, size_t alignment)
-{
-    (void)resource;
-    (void)ptr;
-    (void)bytes;
-    (void)alignment;
-}
-
-static void stay(crmm_resource *resource)
-{
-    (void)resource;
-}
-
-static const crmm_resource_ops only_block_ops = {
-    .struct_size = sizeof(crmm_resource_ops),
-    .allocate_sync = give_only_block,
-    .deallocate_sync = take_only_block,
-    .destroy = stay,
-};
-
 Test(tracking_resource_adaptor, finds_what_was_given_back_past_it)
 {
     struct crmm_resource upstream;
     crmm_resource *mr = NULL;
     void *ptr = NULL;
 
-    crmm_resource_init(&upstream, &only_block_ops, "only_block", CRMM_HOST_ACCESSIBLE);
+    constant_resource_init(&upstream);
     expect_success(crmm_tracking_resource_adaptor_create(
         &upstream, CRMM_OPTIONS(crmm_tracking_resource_adaptor, .capture_stacks = 1), &mr));
     expect_success(crmm_allocate_sync(mr, 10, 16, &ptr));

@@ -592,8 +592,6 @@ Test(device_buffer, growing_on_another_stream_keeps_what_the_old_one_writes)
     need_devices(1);
     cudaStream_t old_stream = make_stream();
     cudaStream_t new_stream = make_stream();
-    mock_resource mock;
-    mock_resource_init(&mock, DEVICE_ASYNC);
     expect_success(crmm_device_buffer_init(&buffer, SIZE, old_stream, NULL));
     device_fill(buffer.data, 0, SIZE);
     gate_close(&held, old_stream);

@@ -28,6 +28,7 @@ static struct {
     CUresult (*map)(CUdeviceptr, size_t, size_t, CUmemGenericAllocationHandle, unsigned long long);
     CUresult (*unmap)(CUdeviceptr, size_t);
     CUresult (*set_access)(CUdeviceptr, size_t, const CUmemAccessDesc *, size_t);
+    CUresult (*retain)(CUmemGenericAllocationHandle *, void *);
 } driver;
 
 static bool complete;
@@ -47,6 +48,7 @@ static void find_entries(void)
         {"cuMemMap", &driver.map},
         {"cuMemUnmap", &driver.unmap},
         {"cuMemSetAccess", &driver.set_access},
+        {"cuMemRetainAllocationHandle", &driver.retain},
     };
 
     complete = true;
@@ -214,6 +216,56 @@ crmm_status crmm_priv_vmm_map(const char *who, const crmm_priv_vmm_kind *kind, v
         (void)driver.release(handle);
     }
     return crmm_priv_floor_check_allocation(who, call, bytes, error);
+}
+
+/*
+ * The handle that is mapped at a whole range. A handle can only be mapped as a whole, so if the
+ * first and the last byte are of the same one, and it has the size of the range, it begins where
+ * that does. That size the driver compares when the handle is mapped again.
+ */
+static cudaError_t retain_whole(CUmemGenericAllocationHandle *handle, const void *ptr, size_t bytes)
+{
+    CUmemGenericAllocationHandle last = 0;
+    cudaError_t error = (cudaError_t)(int)driver.retain(handle, (void *)(uintptr_t)address(ptr));
+
+    if (error != cudaSuccess) {
+        return error;
+    }
+    error = (cudaError_t)(int)driver.retain(&last, (void *)(uintptr_t)(address(ptr) + bytes - 1));
+    if (error == cudaSuccess) {
+        (void)driver.release(last);
+        error = last == *handle ? cudaSuccess : cudaErrorInvalidValue;
+    }
+    if (error != cudaSuccess) {
+        (void)driver.release(*handle);
+    }
+    return error;
+}
+
+crmm_status crmm_priv_vmm_map_again(void *to, const void *from, size_t bytes)
+{
+    CUmemGenericAllocationHandle handle = 0;
+    cudaError_t error = prepare();
+
+    if (error == cudaSuccess) {
+        error = retain_whole(&handle, from, bytes);
+    }
+    if (error != cudaSuccess) {
+        return crmm_priv_floor_check("cuMemRetainAllocationHandle", error);
+    }
+    error = (cudaError_t)(int)driver.map(address(to), bytes, 0, handle, 0);
+    (void)driver.release(handle);
+    return crmm_priv_floor_check("cuMemMap", error);
+}
+
+crmm_status crmm_priv_vmm_give_access(const crmm_priv_vmm_kind *kind, void *ptr, size_t bytes)
+{
+    cudaError_t error = prepare();
+
+    if (error == cudaSuccess) {
+        error = give_access(kind, ptr, bytes);
+    }
+    return crmm_priv_floor_check("cuMemSetAccess", error);
 }
 
 int crmm_priv_vmm_unmap(void *ptr, size_t bytes, size_t mapped)

@@ -165,6 +165,56 @@ static crmm_status vmm_unreserve(crmm_resource *resource, void *base, size_t byt
                : crmm_priv_cuda_check("cuMemAddressFree", crmm_priv_vmm_unreserve(base, bytes));
 }
 
+/* ---- moving to another address ---- */
+
+static crmm_status check_move(const vmm_resource *own, const void *to, const void *from,
+                              size_t bytes)
+{
+    uintptr_t a = (uintptr_t)to;
+    uintptr_t b = (uintptr_t)from;
+
+    crmm_status status = check_range(own, "move_begin", from, bytes);
+    if (status == CRMM_SUCCESS) {
+        status = check_range(own, "move_begin", to, bytes);
+    }
+    if (status == CRMM_SUCCESS && (a > b ? a - b : b - a) < bytes) {
+        return FAIL(CRMM_ERROR_INVALID_ARGUMENT, 0,
+                    "%s: move_begin of %zu bytes from %p to %p, which overlap", class_name, bytes,
+                    from, to);
+    }
+    return status;
+}
+
+static crmm_status vmm_move_begin(crmm_resource *resource, void *to, const void *from, size_t bytes)
+{
+    const vmm_resource *own = (const vmm_resource *)resource;
+    size_t step = own->handle_size != 0 ? own->handle_size : bytes;
+    size_t done = 0;
+
+    crmm_status status = check_move(own, to, from, bytes);
+    while (status == CRMM_SUCCESS && done < bytes) {
+        size_t part = bytes - done < step ? bytes - done : step;
+        status = crmm_priv_vmm_map_again((char *)to + done, (const char *)from + done, part);
+        done += status == CRMM_SUCCESS ? part : 0;
+    }
+    if (status == CRMM_SUCCESS) {
+        /* For all handles at once, since this is what costs. */
+        status = crmm_priv_vmm_give_access(&own->kind, to, bytes);
+    }
+    if (status != CRMM_SUCCESS && done > 0) {
+        (void)crmm_priv_vmm_unmap(to, done, 0);
+    }
+    return status;
+}
+
+static crmm_status vmm_move_end(crmm_resource *resource, void *from, size_t bytes)
+{
+    crmm_status status = check_range((const vmm_resource *)resource, "move_end", from, bytes);
+    return status != CRMM_SUCCESS
+               ? status
+               : crmm_priv_cuda_check("cuMemUnmap", crmm_priv_vmm_unmap(from, bytes, 0));
+}
+
 /* ---- the other operations ---- */
 
 static void vmm_destroy(crmm_resource *resource)
@@ -218,6 +268,8 @@ static const crmm_resource_ops vmm_ops = {
     .commit = vmm_commit,
     .decommit = vmm_decommit,
     .unreserve = vmm_unreserve,
+    .move_begin = vmm_move_begin,
+    .move_end = vmm_move_end,
 };
 
 /* ---- in place of it, where the device has no such thing ---- */

@@ -3,6 +3,8 @@
 
 #include <cudart_emulated.h>
 
+#include <crmm/interfaces/resource.h>
+
 #include "cuda_support.h"
 #include "expect.h"
 #include "misuse_recorder.h"
@@ -63,6 +65,51 @@ Test(emulation_vmm_memory_resource, a_failing_call_loses_nothing)
                          i == 0 ? position : 1);
         }
     }
+    crmm_resource_release(&mr);
+}
+
+/* At whatever handle it fails: the memory is where it was, and its new place is free. */
+Test(emulation_vmm_memory_resource, a_failing_move_changes_nothing)
+{
+    static const struct {
+        const char *call;
+        unsigned long long positions;
+    } calls[] = {{"cuMemRetainAllocationHandle", 6}, {"cuMemMap", 3}, {"cuMemSetAccess", 1}};
+    const size_t unit = 2 << 20;
+    struct cudart_emulated_usage usage;
+    crmm_resource *mr = NULL;
+    char *base = NULL;
+
+    expect_success(crmm_vmm_memory_resource_create(
+        CRMM_OPTIONS(crmm_vmm_memory_resource, .handle_size = 1, .require = 1), &mr));
+    const crmm_resource_ops *ops = mr->ops;
+    expect_success(ops->reserve(mr, 6 * unit, 1, (void **)&base));
+    expect_success(ops->commit(mr, base, 3 * unit));
+    device_fill(base, 5, 3 * unit);
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+        for (unsigned long long position = 1; position <= calls[i].positions; position++) {
+            cudart_emulated_clear_faults();
+            cudart_emulated_fail(calls[i].call, position, 1, cudaErrorIllegalAddress);
+            expect_failure(ops->move_begin(mr, base + 3 * unit, base, 3 * unit), CRMM_ERROR_CUDA,
+                           calls[i].call);
+            expect_equal(crmm_last_error()->native_code, cudaErrorIllegalAddress);
+            cudart_emulated_usage(0, &usage);
+            expect_equal(usage.physical, 3 * unit);
+            cr_assert(device_has(base, 5, 3 * unit));
+            expect_success(ops->commit(mr, base + 3 * unit, 3 * unit));
+            expect_success(ops->decommit(mr, base + 3 * unit, 3 * unit));
+        }
+    }
+    cudart_emulated_clear_faults();
+    expect_success(ops->move_begin(mr, base + 3 * unit, base, 3 * unit));
+    cudart_emulated_fail("cuMemUnmap", 1, 1, cudaErrorIllegalAddress);
+    expect_failure(ops->move_end(mr, base, 3 * unit), CRMM_ERROR_CUDA, "cuMemUnmap");
+    cr_assert(device_has(base, 5, 3 * unit));
+    expect_success(ops->move_end(mr, base, 3 * unit));
+    expect_success(ops->decommit(mr, base + 3 * unit, 3 * unit));
+    cudart_emulated_usage(0, &usage); /* no reference to a handle is left */
+    expect_equal(usage.physical, 0);
+    expect_success(ops->unreserve(mr, base, 6 * unit));
     crmm_resource_release(&mr);
 }
 

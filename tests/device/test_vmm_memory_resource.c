@@ -8,6 +8,7 @@
 #include <crmm/core/alignment.h>
 #include <crmm/interfaces/resource.h>
 #include <crmm/internal/floor_vmm.h>
+#include <crmm/internal/held.h>
 
 #include "cuda_support.h"
 #include "expect.h"
@@ -213,6 +214,125 @@ Test(vmm_memory_resource, ranges_are_whole_pages)
     expect_failure(ops->unreserve(mr, base, 4 * unit), CRMM_ERROR_CUDA, "cuMemAddressFree");
     expect_success(ops->decommit(mr, base, 2 * unit));
     expect_success(ops->unreserve(mr, base, 4 * unit));
+    crmm_resource_release(&mr);
+}
+
+static size_t held_by(crmm_resource *mr)
+{
+    crmm_memory_info info = {.struct_size = sizeof(info)};
+
+    expect_success(crmm_resource_info(mr, &info));
+    expect_equal(info.peak_held, info.held);
+    expect_equal(crmm_priv_held_now(), info.held);
+    expect_equal(crmm_priv_held_peak(), info.held);
+    return info.held;
+}
+
+/* Seven pages in handles of three, three and one, or in one of seven. */
+Test(vmm_memory_resource, memory_moves_to_another_address)
+{
+    cudaStream_t stream = NULL;
+
+    need_devices(1);
+    crmm_priv_held_watch();
+    stream = make_stream();
+    for (size_t pages = 0; pages <= 3; pages += 3) {
+        crmm_resource *mr = make(0);
+        size_t unit = granularity_of(mr);
+        char *from = NULL;
+        char *to = NULL;
+        crmm_resource_release(&mr);
+        mr = make(pages * unit);
+        crmm_priv_held_reset_peak();
+        const crmm_resource_ops *ops = mr->ops;
+        size_t bytes = 7 * unit;
+        expect_success(ops->reserve(mr, bytes, 1, (void **)&from));
+        expect_success(ops->reserve(mr, 3 * bytes, 1, (void **)&to));
+        expect_success(ops->commit(mr, from, bytes));
+        expect_equal(held_by(mr), bytes);
+
+        device_fill(from, 1, bytes);
+        expect_success(ops->move_begin(mr, to, from, bytes));
+        cr_assert(device_has(to, 1, bytes));
+        device_fill(to, 2, bytes); /* one memory, two addresses */
+        cr_assert(device_has(from, 2, bytes));
+        expect_equal(held_by(mr), bytes);
+        cuda(cudaMemsetAsync(to, 3, bytes, stream)); /* pending, but not through `from` */
+        expect_success(ops->move_end(mr, from, bytes));
+        cuda(cudaStreamSynchronize(stream));
+        cr_assert(device_has(to, 3, bytes));
+        expect_equal(held_by(mr), bytes);
+
+        /* Within a reservation, and taken back. */
+        expect_success(ops->move_begin(mr, to + bytes, to, bytes));
+        expect_success(ops->move_end(mr, to + bytes, bytes));
+        cr_assert(device_has(to, 3, bytes));
+        expect_success(ops->move_begin(mr, to + bytes, to, bytes));
+        expect_success(ops->move_end(mr, to, bytes));
+        cr_assert(device_has(to + bytes, 3, bytes));
+        expect_equal(held_by(mr), bytes);
+
+        expect_success(ops->commit(mr, from, unit)); /* the place is free again */
+        expect_success(ops->decommit(mr, from, unit));
+        expect_success(ops->decommit(mr, to + bytes, bytes));
+        expect_equal(crmm_priv_held_now(), 0);
+        expect_success(ops->unreserve(mr, from, bytes));
+        expect_success(ops->unreserve(mr, to, 3 * bytes));
+        crmm_resource_release(&mr);
+    }
+    cuda(cudaStreamDestroy(stream));
+}
+
+Test(vmm_memory_resource, moves_are_of_whole_handles_to_free_places)
+{
+    crmm_resource *mr = make(0);
+    size_t unit = granularity_of(mr);
+    char *base = NULL;
+
+    crmm_resource_release(&mr);
+    mr = make(2 * unit);
+    const crmm_resource_ops *ops = mr->ops;
+    expect_success(ops->reserve(mr, 16 * unit, 1, (void **)&base));
+    expect_success(ops->commit(mr, base, 4 * unit));
+    char *to = base + 8 * unit;
+    device_fill(base, 1, 4 * unit);
+
+    expect_failure(ops->move_begin(mr, to + 1, base, unit), CRMM_ERROR_INVALID_ARGUMENT,
+                   "move_begin");
+    expect_status(ops->move_begin(mr, to, base + 1, unit), CRMM_ERROR_INVALID_ARGUMENT);
+    expect_status(ops->move_begin(mr, to, base, unit + 1), CRMM_ERROR_INVALID_ARGUMENT);
+    expect_status(ops->move_begin(mr, to, base, 0), CRMM_ERROR_INVALID_ARGUMENT);
+    expect_status(ops->move_end(mr, base, 0), CRMM_ERROR_INVALID_ARGUMENT);
+    expect_failure(ops->move_end(mr, base + 1, unit), CRMM_ERROR_INVALID_ARGUMENT, "move_end");
+    expect_failure(ops->move_begin(mr, base + 2 * unit, base, 4 * unit),
+                   CRMM_ERROR_INVALID_ARGUMENT, "which overlap");
+    expect_status(ops->move_begin(mr, base, base + 2 * unit, 4 * unit),
+                  CRMM_ERROR_INVALID_ARGUMENT);
+    /* The beginning of a handle, its end, and parts of two. */
+    crmm_status status = ops->move_begin(mr, to, base, unit);
+    cr_assert(status != CRMM_SUCCESS);
+    status = ops->move_begin(mr, to, base + unit, unit);
+    cr_assert(status != CRMM_SUCCESS);
+    expect_failure(ops->move_begin(mr, to, base + unit, 2 * unit), CRMM_ERROR_CUDA,
+                   "cuMemRetainAllocationHandle");
+    /* Where there is nothing to move, from the first or a later handle on. */
+    expect_failure(ops->move_begin(mr, to, base + 4 * unit, 2 * unit), CRMM_ERROR_CUDA,
+                   "cuMemRetainAllocationHandle");
+    expect_failure(ops->move_begin(mr, to, base + 2 * unit, 4 * unit), CRMM_ERROR_CUDA,
+                   "cuMemRetainAllocationHandle");
+    /* Where there is memory already. */
+    expect_success(ops->commit(mr, to + 2 * unit, unit));
+    expect_failure(ops->move_begin(mr, to, base, 4 * unit), CRMM_ERROR_CUDA, "cuMemMap");
+    expect_success(ops->decommit(mr, to + 2 * unit, unit));
+    /* Half of a handle cannot lose its mapping. */
+    expect_failure(ops->move_end(mr, base, unit), CRMM_ERROR_CUDA, "cuMemUnmap");
+
+    cr_assert(device_has(base, 1, 4 * unit)); /* nothing of all this has changed anything */
+    expect_success(ops->move_begin(mr, to, base, 4 * unit));
+    expect_success(ops->move_end(mr, base, 4 * unit));
+    expect_success(ops->decommit(mr, to, 4 * unit));
+    expect_success(ops->unreserve(mr, base, 16 * unit));
+    expect_equal(cudaGetLastError(), cudaSuccess);
     crmm_resource_release(&mr);
 }
 

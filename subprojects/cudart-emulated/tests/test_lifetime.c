@@ -82,37 +82,103 @@ static void test_free_does_not_wait(void)
     CHECK(reported("lifetime: cudaFree"));
 }
 
-static void test_unmapped_early(void)
+#define DRIVER(name) __typeof__(name) *name##_fn
+static DRIVER(cuMemAddressReserve);
+static DRIVER(cuMemCreate);
+static DRIVER(cuMemMap);
+static DRIVER(cuMemRelease);
+static DRIVER(cuMemRetainAllocationHandle);
+static DRIVER(cuMemSetAccess);
+static DRIVER(cuMemUnmap);
+
+static void load(void)
 {
-    CUdeviceptr va;
-    CUmemGenericAllocationHandle handle;
-    const CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
-                                      .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+    void *f;
+#define LOAD(name)                                                         \
+    CHECK_OK(cudaGetDriverEntryPoint(#name, &f, cudaEnableDefault, NULL)); \
+    memcpy(&name##_fn, &f, sizeof f)
+    LOAD(cuMemAddressReserve);
+    LOAD(cuMemCreate);
+    LOAD(cuMemMap);
+    LOAD(cuMemRelease);
+    LOAD(cuMemRetainAllocationHandle);
+    LOAD(cuMemSetAccess);
+    LOAD(cuMemUnmap);
+}
+
+static void map_at(CUdeviceptr va, CUmemGenericAllocationHandle handle)
+{
     const CUmemAccessDesc desc = {{CU_MEM_LOCATION_TYPE_DEVICE, 0},
                                   CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-    __typeof__(cuMemAddressReserve) *reserve;
-    __typeof__(cuMemCreate) *create;
-    __typeof__(cuMemMap) *map;
-    __typeof__(cuMemSetAccess) *set_access;
-    __typeof__(cuMemUnmap) *unmap;
-    void *f;
+    CHECK(cuMemMap_fn(va, 2 * MIB, 0, handle, 0) == CUDA_SUCCESS);
+    CHECK(cuMemSetAccess_fn(va, 2 * MIB, &desc, 1) == CUDA_SUCCESS);
+}
+
+/* 2 MiB that live as long as they are mapped, in a reservation of 4. */
+static CUdeviceptr mapped(void)
+{
+    const CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                      .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+    CUmemGenericAllocationHandle handle = 0;
+    CUdeviceptr va = 0;
+    load();
+    CHECK(cuMemAddressReserve_fn(&va, 4 * MIB, 0, 0, 0) == CUDA_SUCCESS);
+    CHECK(cuMemCreate_fn(&handle, 2 * MIB, &prop, 0) == CUDA_SUCCESS);
+    map_at(va, handle);
+    CHECK(cuMemRelease_fn(handle) == CUDA_SUCCESS);
+    return va;
+}
+
+static void *pointer(CUdeviceptr va)
+{
+    return (void *)(uintptr_t)va;
+}
+
+static void test_unmapped_early(void)
+{
     cudaStream_t s = stream();
-#define GET(name, variable)                                               \
-    CHECK_OK(cudaGetDriverEntryPoint(name, &f, cudaEnableDefault, NULL)); \
-    memcpy(&variable, &f, sizeof f)
-    GET("cuMemAddressReserve", reserve);
-    GET("cuMemCreate", create);
-    GET("cuMemMap", map);
-    GET("cuMemSetAccess", set_access);
-    GET("cuMemUnmap", unmap);
-    CHECK(reserve(&va, 2 * MIB, 0, 0, 0) == CUDA_SUCCESS);
-    CHECK(create(&handle, 2 * MIB, &prop, 0) == CUDA_SUCCESS);
-    CHECK(map(va, 2 * MIB, 0, handle, 0) == CUDA_SUCCESS);
-    CHECK(set_access(va, 2 * MIB, &desc, 1) == CUDA_SUCCESS);
-    CHECK_OK(cudaMemsetAsync((void *)(uintptr_t)va, 1, 4096, s));
-    CHECK(unmap(va, 2 * MIB) == CUDA_SUCCESS);
+    CUdeviceptr va = mapped();
+    CHECK_OK(cudaMemsetAsync(pointer(va), 1, 4096, s));
+    CHECK(cuMemUnmap_fn(va, 2 * MIB) == CUDA_SUCCESS);
     CHECK(cudaStreamSynchronize(s) == cudaErrorLaunchFailure);
     CHECK(reported("lifetime: cuMemUnmap"));
+}
+
+static size_t physical_bytes(void)
+{
+    struct cudart_emulated_usage usage;
+    cudart_emulated_usage(0, &usage);
+    return usage.physical;
+}
+
+/* Memory with two addresses is there once, and goes with the last of them. */
+static void test_moved_to_another_address(void)
+{
+    CUmemGenericAllocationHandle handle = 0;
+    unsigned char byte = 0;
+    cudaStream_t s = stream();
+    CUdeviceptr from = mapped();
+    CUdeviceptr to = from + 2 * MIB;
+    size_t before = physical_bytes();
+    CHECK(before == 2 * MIB);
+    CHECK_OK(cudaMemset(pointer(from), 7, 4096));
+    CHECK_OK(cudaDeviceSynchronize());
+    CHECK(cuMemRetainAllocationHandle_fn(&handle, pointer(from + MIB)) == CUDA_SUCCESS);
+    map_at(to, handle);
+    CHECK(cuMemRelease_fn(handle) == CUDA_SUCCESS);
+    CHECK(physical_bytes() == before);
+    CHECK_OK(cudaMemcpyAsync(&byte, pointer(to), 1, cudaMemcpyDeviceToHost, s));
+    CHECK_OK(cudaMemsetAsync(pointer(to), 8, 4096, s)); /* pending through the other address */
+    CHECK(cuMemUnmap_fn(from, 2 * MIB) == CUDA_SUCCESS);
+    CHECK_OK(cudaStreamSynchronize(s));
+    CHECK(byte == 7 && physical_bytes() == before);
+    CHECK(cudart_emulated_violations() == 0);
+    CHECK_OK(cudaMemcpy(&byte, pointer(to), 1, cudaMemcpyDeviceToHost));
+    CHECK(byte == 8);
+    CHECK(cuMemUnmap_fn(to, 2 * MIB) == CUDA_SUCCESS);
+    CHECK(physical_bytes() == 0 && cudart_emulated_violations() == 0);
+    cudart_emulated_reset();
+    cudart_emulated_set_option("quiet", 1);
 }
 
 static void test_dead_handles(void)
@@ -250,6 +316,7 @@ int main(void)
     test_pool_block_freed_now();
     test_free_does_not_wait();
     test_unmapped_early();
+    test_moved_to_another_address();
     test_dead_handles();
     test_kernel_out_of_bounds();
     test_kernel_after_free_in_order();

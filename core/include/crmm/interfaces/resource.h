@@ -75,6 +75,19 @@ typedef struct crmm_resource_ops {
     crmm_status (*decommit)(crmm_resource *resource, void *ptr, size_t bytes);
     /** Give a whole reservation back; nothing in it is committed any more. */
     crmm_status (*unreserve)(crmm_resource *resource, void *base, size_t bytes);
+
+    /**
+     * For upstreams that can move memory to another address: the memory behind the committed range
+     * at `from` is accessible at `to` as well, which lies in a reservation of this resource and has
+     * no memory behind it yet. Until `move_end` ends one of the two, nothing else may be done to
+     * either range. What the resource holds stays the same. Optional, together with `move_end`.
+     */
+    crmm_status (*move_begin)(crmm_resource *resource, void *to, const void *from, size_t bytes);
+    /**
+     * Take the mapping at `from` away; the memory stays at the other address. No work may be
+     * pending through `from`. With the address that `move_begin` had as `to`, the move is undone.
+     */
+    crmm_status (*move_end)(crmm_resource *resource, void *from, size_t bytes);
 } crmm_resource_ops;
 
 /** The first member of every resource. Set up by crmm_resource_init(); never touched directly. */

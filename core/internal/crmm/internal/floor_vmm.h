@@ -39,8 +39,18 @@ int crmm_priv_vmm_unreserve(void *base, size_t bytes);
 crmm_status crmm_priv_vmm_map(const char *who, const crmm_priv_vmm_kind *kind, void *ptr,
                               size_t bytes);
 
+/*
+ * Map the handle that is mapped at `from`, all of which is `bytes`, at `to` as well, where nobody
+ * has access yet. Nothing is taken: crmm_priv_held_now() stays the same, and `mapped` is 0 when one
+ * of the two mappings goes.
+ */
+crmm_status crmm_priv_vmm_map_again(void *to, const void *from, size_t bytes);
+
+/* Let the kind's devices read and write a range, all of which is mapped. */
+crmm_status crmm_priv_vmm_give_access(const crmm_priv_vmm_kind *kind, void *ptr, size_t bytes);
+
 /* Take all mappings within a part of a range away; holes are allowed, parts of a handle are not.
- * `mapped` is how many bytes there are mappings for. No work may be pending on them. */
+ * `mapped` is how many bytes of memory go with them. No work may be pending on them. */
 int crmm_priv_vmm_unmap(void *ptr, size_t bytes, size_t mapped);
 
 #endif

@@ -41,6 +41,17 @@ void crmm_priv_note_live_bytes(size_t live_bytes)
     ((crmm_error *)crmm_last_error())->live_bytes = live_bytes;
 }
 
+void crmm_priv_note_memory(size_t live_bytes, size_t cached_bytes, size_t pending_bytes,
+                           size_t largest_free_bytes)
+{
+    crmm_error *error = (crmm_error *)crmm_last_error();
+
+    error->live_bytes = live_bytes;
+    error->cached_bytes = cached_bytes;
+    error->pending_bytes = pending_bytes;
+    error->largest_free_bytes = largest_free_bytes;
+}
+
 void crmm_priv_restore_error(const crmm_error *copy)
 {
     *(crmm_error *)crmm_last_error() = *copy;

@@ -10,8 +10,8 @@
 #include "floor_call.h"
 
 /* ---- entry points ----
- * The driver's, which cost a fraction of the runtime's calls and have no last error. All of them are
- * older than the oldest toolkit that is supported, so one that is missing means no driver. */
+ * The driver's, which cost a fraction of the runtime's calls and have no last error. All of them
+ * are older than the oldest toolkit that is supported, so one that is missing means no driver. */
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool ready; /* the entry points are there and CUDA is set up */

@@ -15,6 +15,7 @@
 #include <crmm/device/cuda_async_memory_resource.h>
 #include <crmm/device/cuda_memory_resource.h>
 #include <crmm/device/managed_memory_resource.h>
+#include <crmm/device/pool_memory_resource.h>
 #include <crmm/device/vmm_memory_resource.h>
 #include <crmm/host/malloc_memory_resource.h>
 #include <crmm/host/pinned_host_memory_resource.h>
@@ -114,6 +115,17 @@ static crmm_status create_vmm(const uint64_t *values, crmm_resource *upstream, c
     return crmm_vmm_memory_resource_create(
         CRMM_OPTIONS(crmm_vmm_memory_resource, .handle_size = values[0],
                      .export_handle_type = values[1], .require = values[2]),
+        out);
+}
+
+static crmm_status create_pool(const uint64_t *values, crmm_resource *upstream, crmm_resource **out)
+{
+    return crmm_pool_memory_resource_create(
+        upstream,
+        CRMM_OPTIONS(crmm_pool_memory_resource, .initial_pool_size = values[0],
+                     .maximum_pool_size = values[1], .release_threshold = values[2],
+                     .tight = values[3], .target_pool_size = values[4], .handle_size = values[5],
+                     .stream_cache_size = values[6], .heap_count = values[7]),
         out);
 }
 
@@ -310,6 +322,28 @@ const resource_class classes[] = {
                  "fail where the device has no virtual memory management"},
             },
         .create = create_vmm,
+    },
+    {
+        .name = "pool",
+        .summary = "takes memory in large pieces and hands it out in small ones",
+        .upstream = UPSTREAM_OWN,
+        .compared = true,
+        .parameters =
+            {
+                {"initial_pool_size", PARAMETER_SIZE, false, "bytes to take at once; default none"},
+                {"maximum_pool_size", PARAMETER_SIZE, false,
+                 "bytes never exceeded; default what upstream gives"},
+                {"release_threshold", PARAMETER_SIZE, false,
+                 "bytes to keep when memory could go back; default all"},
+                {"tight", PARAMETER_FLAG, false, "hold as little as can be"},
+                {"target_pool_size", PARAMETER_SIZE, false, "the expected peak; default not known"},
+                {"handle_size", PARAMETER_SIZE, false, "bytes to grow by; default 4 MiB"},
+                {"stream_cache_size", PARAMETER_SIZE, false,
+                 "bytes each thread keeps at hand for a stream; default a share"},
+                {"heap_count", PARAMETER_COUNT, false,
+                 "most heaps that threads spread over; default as many as help"},
+            },
+        .create = create_pool,
     },
 #if HAVE_ADAPTOR_ALIGNED
     {

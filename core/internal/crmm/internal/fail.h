@@ -24,6 +24,10 @@ __attribute__((format(printf, 4, 5))) void crmm_priv_fail(crmm_status status, in
 /* Add to the record of a failure how many bytes its resource had handed out. */
 void crmm_priv_note_live_bytes(size_t live_bytes);
 
+/* The same for a resource that keeps free memory: what it had handed out, and what it held. */
+void crmm_priv_note_memory(size_t live_bytes, size_t cached_bytes, size_t pending_bytes,
+                           size_t largest_free_bytes);
+
 /* Put a copy of this thread's record back, after calls whose failures are nobody's business. */
 void crmm_priv_restore_error(const crmm_error *copy);
 

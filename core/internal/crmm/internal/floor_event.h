@@ -4,8 +4,9 @@
 
 /*
  * The part of the floor for telling streams apart and for ordering them: what a stream-ordered
- * suballocator asks of CUDA, and all that it asks. Its rules are those of floor.h. A file of its own
- * in the library too, so that benchmarks and tests can link another implementation in its place.
+ * suballocator asks of CUDA, and all that it asks. Its rules are those of floor.h. A file of its
+ * own in the library too, so that benchmarks and tests can link another implementation in its
+ * place.
  *
  * Every function returns a CUDA error code, or 0, and records nothing. None of them disturbs a
  * capture, its own thread's or another's.
@@ -25,8 +26,8 @@ enum {
 
 /*
  * The identity of a created stream, or of this thread's per-thread stream on the current device:
- * CUDA's id, never used twice. The capture state is asked first, since the question for the id would
- * kill a capture: CRMM_PRIV_CAPTURING, and `id` untouched.
+ * CUDA's id, never used twice. The capture state is asked first, since the question for the id
+ * would kill a capture: CRMM_PRIV_CAPTURING, and `id` untouched.
  */
 int crmm_priv_stream_identify(crmm_stream stream, uint64_t *id);
 

@@ -20,34 +20,34 @@ CRMM_BEGIN_DECLS
  *
  * @param base      address of the chunk
  * @param bytes     its size
- * @param added     true: the chunk is there, and nobody has got memory of it yet; false: it is about
- *                  to go, and nobody has memory of it any more
+ * @param added     true: the chunk is there, and nobody has got memory of it yet; false: it is
+ * about to go, and nobody has memory of it any more
  * @param user_data as given
  */
 typedef void (*crmm_pool_chunk_callback)(void *base, size_t bytes, bool added, void *user_data);
 
 /** Options of crmm_pool_memory_resource_create(); see crmm/core/options.h. */
 typedef struct crmm_pool_memory_resource_options {
-    size_t struct_size;         /**< sizeof the struct */
-    size_t initial_pool_size;   /**< bytes to take from upstream at once; rounded up to what upstream
-                                     gives, but never beyond the maximum */
-    size_t maximum_pool_size;   /**< bytes that are never exceeded; 0: what upstream gives */
-    uint64_t release_threshold; /**< give idle memory back to upstream while the pool holds more bytes
-                                     than this; 0: keep all; CRMM_RELEASE_ALL: keep none */
-    uint64_t tight;             /**< 1: hold as little as can be: idle memory is moved, or given back
-                                     and taken anew, before the pool grows. Costs driver calls */
-    size_t target_pool_size;    /**< the expected peak in bytes: below it the pool grows freely, above
-                                     it idle memory is moved first; 0: not known */
-    size_t handle_size;         /**< bytes that the pool grows by at least, and over vmm the size of
-                                     each physical handle; rounded up to upstream's granularity; 0: the
-                                     library's choice */
-    uint64_t validate;          /**< 1: every block lies between guard bytes that are looked at when it
-                                     is given back (which waits for the stream), and every leak is
-                                     listed */
-    size_t stream_cache_size;   /**< bytes that each thread may keep at hand for each stream; 0: a share
-                                     of what the pool holds; CRMM_STREAM_CACHE_NONE: none */
-    size_t heap_count;          /**< most heaps that threads may spread over when they get into each
-                                     other's way; 0: as many as help, and one if `tight` */
+    size_t struct_size;       /**< sizeof the struct */
+    size_t initial_pool_size; /**< bytes to take from upstream at once; rounded up to what upstream
+                                   gives, but never beyond the maximum */
+    size_t maximum_pool_size; /**< bytes that are never exceeded; 0: what upstream gives */
+    uint64_t release_threshold; /**< give idle memory back to upstream while the pool holds more
+                                   bytes than this; 0: keep all; CRMM_RELEASE_ALL: keep none */
+    uint64_t tight;          /**< 1: hold as little as can be: idle memory is moved, or given back
+                                  and taken anew, before the pool grows. Costs driver calls */
+    size_t target_pool_size; /**< the expected peak in bytes: below it the pool grows freely, above
+                                  it idle memory is moved first; 0: not known */
+    size_t handle_size;      /**< bytes that the pool grows by at least, and over vmm the size of
+                                  each physical handle; rounded up to upstream's granularity; 0: the
+                                  library's choice */
+    uint64_t validate;       /**< 1: every block lies between guard bytes that are looked at when it
+                                  is given back (which waits for the stream), and every leak is
+                                  listed */
+    size_t stream_cache_size; /**< bytes that each thread may keep at hand for each stream; 0: a
+                                 share of what the pool holds; CRMM_STREAM_CACHE_NONE: none */
+    size_t heap_count;        /**< most heaps that threads may spread over when they get into each
+                                   other's way; 0: as many as help, and one if `tight` */
     crmm_pool_chunk_callback on_chunk; /**< told of every chunk; NULL: nobody */
     void *on_chunk_user_data;          /**< passed to it */
 } crmm_pool_memory_resource_options;
@@ -60,10 +60,10 @@ typedef struct crmm_pool_memory_resource_options {
 CRMM_API void crmm_pool_memory_resource_options_init(crmm_pool_memory_resource_options *options);
 
 /**
- * Create a pool: it takes memory from `upstream` in large pieces and hands it out in small ones. Its
- * properties are those of its upstream, and its device that of its upstream, else the current one.
- * Any power-of-two alignment; sizes are rounded up to CRMM_DEVICE_ALIGNMENT, and those of up to 1 MiB
- * by at most an eighth.
+ * Create a pool: it takes memory from `upstream` in large pieces and hands it out in small ones.
+ * Its properties are those of its upstream, and its device that of its upstream, else the current
+ * one. Any power-of-two alignment; sizes are rounded up to CRMM_DEVICE_ALIGNMENT, and those of up
+ * to 1 MiB by at most an eighth.
  *
  * A block given back on a stream is handed out again to the same stream at once, and to another one
  * only after it has been made to wait, or the work is known to be complete. The pool makes no CUDA
@@ -77,19 +77,19 @@ CRMM_API void crmm_pool_memory_resource_options_init(crmm_pool_memory_resource_o
  * found again only when memory runs out. crmm_pool_memory_resource_retire_stream() avoids that.
  *
  * When memory is short the pool tries, in this order: memory of other streams whose work is done;
- * other streams' memory, with a wait on the GPU; the threads' caches; neighbouring free blocks joined;
- * growing; giving idle chunks back; waiting for work on the CPU; failing.
+ * other streams' memory, with a wait on the GPU; the threads' caches; neighbouring free blocks
+ * joined; growing; giving idle chunks back; waiting for work on the CPU; failing.
  *
- * @param upstream retained; one that can grow a block in place (vmm_memory_resource) gives the least
- *                 fragmentation. NULL: vmm_memory_resource on the current device, or cuda where the
- *                 device has no virtual memory management
+ * @param upstream retained; one that can grow a block in place (vmm_memory_resource) gives the
+ * least fragmentation. NULL: vmm_memory_resource on the current device, or cuda where the device
+ * has no virtual memory management
  * @param options  NULL for all defaults
  * @param out      [out] the resource, one reference, the caller's; untouched on failure
  *
  * @retval CRMM_ERROR_INVALID_ARGUMENT `out` is NULL; the initial, or the target, size is more than
  *                                     the maximum; a wrong struct_size
- * @retval CRMM_ERROR_OUT_OF_MEMORY    upstream does not give the initial size; no host memory; a size
- *                                     is more than can exist
+ * @retval CRMM_ERROR_OUT_OF_MEMORY    upstream does not give the initial size; no host memory; a
+ * size is more than can exist
  * @retval CRMM_ERROR_UNSUPPORTED      an option of a newer version is set
  * @retval CRMM_ERROR_CUDA             a CUDA call failed
  * @retval CRMM_ERROR_FORKED           in a forked child
@@ -138,12 +138,12 @@ typedef struct crmm_pool_block {
 } crmm_pool_block;
 
 /**
- * Visit every block of a pool, free ones too, in address order within each chunk. Blocks that threads
- * keep at hand are free ones.
+ * Visit every block of a pool, free ones too, in address order within each chunk. Blocks that
+ * threads keep at hand are free ones.
  *
  * @param pool      a pool
- * @param visitor   called for each block on the calling thread; the block is valid during the call. It
- *                  must not use the pool
+ * @param visitor   called for each block on the calling thread; the block is valid during the call.
+ * It must not use the pool
  * @param user_data passed to it
  *
  * @retval CRMM_ERROR_INVALID_ARGUMENT `pool` is NULL or no pool; `visitor` is NULL
@@ -173,17 +173,17 @@ CRMM_API CRMM_NODISCARD crmm_status crmm_pool_memory_resource_chunk(const crmm_r
 
 /** Figures of a pool beside those of crmm_resource_info(). Set struct_size before the call. */
 typedef struct crmm_pool_statistics {
-    size_t struct_size;   /**< set by the caller to sizeof(crmm_pool_statistics) */
-    uint64_t holes;       /**< bytes of address space without memory within the pool's ranges */
-    uint64_t at_hand;     /**< bytes that threads keep in their caches */
-    uint64_t streams;     /**< streams that the pool knows */
-    uint64_t heaps;       /**< heaps that threads are spread over */
-    uint64_t growths;     /**< times that memory was taken from upstream */
-    uint64_t moves;       /**< handles moved instead of taken anew */
-    uint64_t releases;    /**< times that memory was given back to upstream */
-    uint64_t records;     /**< events recorded */
-    uint64_t queries;     /**< events asked whether they are complete */
-    uint64_t waits;       /**< times that a stream was made to wait for another */
+    size_t struct_size;    /**< set by the caller to sizeof(crmm_pool_statistics) */
+    uint64_t holes;        /**< bytes of address space without memory within the pool's ranges */
+    uint64_t at_hand;      /**< bytes that threads keep in their caches */
+    uint64_t streams;      /**< streams that the pool knows */
+    uint64_t heaps;        /**< heaps that threads are spread over */
+    uint64_t growths;      /**< times that memory was taken from upstream */
+    uint64_t moves;        /**< handles moved instead of taken anew */
+    uint64_t releases;     /**< times that memory was given back to upstream */
+    uint64_t records;      /**< events recorded */
+    uint64_t queries;      /**< events asked whether they are complete */
+    uint64_t waits;        /**< times that a stream was made to wait for another */
     uint64_t synchronizes; /**< times that a thread waited for work */
 } crmm_pool_statistics;
 
@@ -198,8 +198,8 @@ typedef struct crmm_pool_statistics {
  *
  * Thread-safety: safe.
  */
-CRMM_API CRMM_NODISCARD crmm_status crmm_pool_memory_resource_statistics(
-    const crmm_resource *pool, crmm_pool_statistics *statistics);
+CRMM_API CRMM_NODISCARD crmm_status
+crmm_pool_memory_resource_statistics(const crmm_resource *pool, crmm_pool_statistics *statistics);
 
 CRMM_END_DECLS
 

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "check.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "cache.h"
+
+__attribute__((format(printf, 3, 4))) static bool wrong(char *why, size_t size, const char *format,
+                                                        ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    (void)vsnprintf(why, size, format, arguments);
+    va_end(arguments);
+    return false;
+}
+
+/* ---- extents ---- */
+
+typedef struct totals {
+    uint64_t granules[CRMM_PRIV_POOL_LEAVING + 1];
+    uint32_t used;
+} totals;
+
+static bool joins(const crmm_priv_extents *extents, const crmm_priv_extent *one,
+                  const crmm_priv_extent *other)
+{
+    if (one->state != CRMM_PRIV_POOL_FREE || other->state != CRMM_PRIV_POOL_FREE) {
+        return one->state == CRMM_PRIV_POOL_HOLE && other->state == CRMM_PRIV_POOL_HOLE;
+    }
+    (void)extents;
+    return one->owner == other->owner;
+}
+
+/* Neighbours name each other, lie next to each other, and are not two where they could be one. */
+static bool check_neighbours(const crmm_priv_extents *extents, uint32_t index, char *why,
+                             size_t size)
+{
+    const crmm_priv_extent *extent = &extents->all[index];
+
+    if (extent->size == 0) {
+        return wrong(why, size, "extent %u is empty", index);
+    }
+    if (extent->after == 0) {
+        return true;
+    }
+    const crmm_priv_extent *next = &extents->all[extent->after];
+    if (next->before != index || extent->at + extent->size != next->at) {
+        return wrong(why, size, "extents %u and %u are no neighbours", index, extent->after);
+    }
+    if (joins(extents, extent, next)) {
+        return wrong(why, size, "extents %u and %u are not joined", index, extent->after);
+    }
+    return true;
+}
+
+static bool check_bin(const crmm_priv_extents *extents, uint32_t owner, uint32_t row,
+                      uint32_t column, uint64_t *granules, uint32_t *count, char *why, size_t size)
+{
+    const crmm_priv_extent_set *set = extents->sets[owner];
+    uint32_t before = 0;
+
+    if ((set->bins[row][column] != 0) != ((set->columns[row] >> column & 1) != 0)) {
+        return wrong(why, size, "owner %u: bit of bin %u, %u", owner, row, column);
+    }
+    for (uint32_t i = set->bins[row][column]; i != 0; i = extents->all[i].bin_after) {
+        const crmm_priv_extent *extent = &extents->all[i];
+        uint32_t smallest = row == 0 ? column : (32 + column) << (row - 1);
+        uint32_t step = row == 0 ? 1 : 1u << (row - 1);
+        if (extent->state != CRMM_PRIV_POOL_FREE || extent->owner != owner ||
+            extent->bin_before != before || extent->size < smallest ||
+            extent->size - smallest >= step) {
+            return wrong(why, size, "extent %u does not belong into bin %u, %u of %u", i, row,
+                         column, owner);
+        }
+        *granules += extent->size;
+        (*count)++;
+        before = i;
+    }
+    return true;
+}
+
+static bool check_set(const crmm_priv_extents *extents, uint32_t owner, char *why, size_t size)
+{
+    const crmm_priv_extent_set *set = extents->sets[owner];
+    uint64_t granules = 0;
+    uint32_t count = 0;
+    uint32_t aged = 0;
+
+    for (uint32_t row = 0; row < CRMM_PRIV_POOL_ROWS; row++) {
+        if ((set->columns[row] != 0) != ((set->rows >> row & 1) != 0)) {
+            return wrong(why, size, "owner %u: bit of row %u", owner, row);
+        }
+        for (uint32_t column = 0; column < CRMM_PRIV_POOL_COLUMNS; column++) {
+            if (!check_bin(extents, owner, row, column, &granules, &count, why, size)) {
+                return false;
+            }
+        }
+    }
+    for (uint32_t i = set->oldest; owner != CRMM_PRIV_POOL_CLEAN && i != 0;
+         i = extents->all[i].age_after) {
+        aged++;
+    }
+    if (granules != set->granules || count != set->count ||
+        (owner != CRMM_PRIV_POOL_CLEAN && aged != count)) {
+        return wrong(why, size,
+                     "owner %u: %llu granules in %u extents, %u by age; counted %llu in %u", owner,
+                     (unsigned long long)granules, count, aged, (unsigned long long)set->granules,
+                     set->count);
+    }
+    return true;
+}
+
+bool crmm_priv_extents_check(const crmm_priv_extents *extents, char *why, size_t size)
+{
+    totals sum = {0};
+    uint64_t in_sets = 0;
+
+    for (uint32_t i = 1; i < extents->capacity; i++) {
+        const crmm_priv_extent *extent = &extents->all[i];
+        if (extent->state == CRMM_PRIV_POOL_NOTHING) {
+            continue;
+        }
+        if (!check_neighbours(extents, i, why, size)) {
+            return false;
+        }
+        sum.granules[extent->state] += extent->size;
+        if (extent->state == CRMM_PRIV_POOL_USED) {
+            sum.used++;
+            if (crmm_priv_extents_lookup(extents, extent->at) != i) {
+                return wrong(why, size, "extent %u is not found by its address", i);
+            }
+        }
+    }
+    for (uint32_t owner = 0; owner < extents->set_count; owner++) {
+        if (extents->sets[owner] != NULL) {
+            if (!check_set(extents, owner, why, size)) {
+                return false;
+            }
+            in_sets += extents->sets[owner]->granules;
+        }
+    }
+    if (sum.used != extents->used_count ||
+        sum.granules[CRMM_PRIV_POOL_USED] != extents->used_granules ||
+        sum.granules[CRMM_PRIV_POOL_FREE] != extents->free_granules ||
+        in_sets != extents->free_granules ||
+        sum.granules[CRMM_PRIV_POOL_HOLE] != extents->hole_granules ||
+        sum.granules[CRMM_PRIV_POOL_BUSY] != extents->busy_granules ||
+        sum.granules[CRMM_PRIV_POOL_LEAVING] != extents->leaving_granules) {
+        return wrong(why, size, "the sums of a heap are wrong");
+    }
+    return true;
+}
+
+/* ---- the pool ---- */
+
+/* What was given back in an epoch that is over is behind a fence, or complete, or waits for the
+ * next call on its stream; none is from a time to come. */
+static bool check_epochs(const crmm_priv_pool *pool, const crmm_priv_extents *extents, char *why,
+                         size_t size)
+{
+    for (uint32_t i = 1; i < extents->capacity; i++) {
+        const crmm_priv_extent *extent = &extents->all[i];
+        if (extent->state != CRMM_PRIV_POOL_FREE || extent->owner < CRMM_PRIV_POOL_FIRST_STREAM) {
+            continue;
+        }
+        const crmm_priv_pool_stream *stream = pool->streams.all[extent->owner];
+        if (stream == NULL || extent->epoch > stream->epoch || extent->epoch == 0) {
+            return wrong(why, size, "extent %u is from epoch %llu of stream %u", i,
+                         (unsigned long long)extent->epoch, extent->owner);
+        }
+    }
+    return true;
+}
+
+static bool check_caches(const crmm_priv_pool *pool, uint64_t *at_hand, char *why, size_t size)
+{
+    for (const crmm_priv_pool_cache *cache = pool->caches; cache != NULL;
+         cache = cache->next_of_pool) {
+        size_t bytes = 0;
+        for (uint32_t i = 0; i < CRMM_PRIV_POOL_CLASSES; i++) {
+            bytes += cache->count[i] * crmm_priv_pool_class_bytes(i);
+            for (uint32_t k = 0; k < cache->count[i]; k++) {
+                const void *ptr = cache->blocks[crmm_priv_pool_first_block(i) + k];
+                const crmm_priv_pool_chunk *chunk = crmm_priv_pool_chunks_find(&pool->chunks, ptr);
+                if (chunk == NULL || crmm_priv_pool_marked_class(chunk, ptr) != UINT32_MAX) {
+                    return wrong(why, size, "%p is at hand and handed out, or nowhere", ptr);
+                }
+                const crmm_priv_extents *extents = &chunk->heap->extents;
+                uint32_t index = crmm_priv_extents_lookup(
+                    extents, (uintptr_t)ptr >> CRMM_PRIV_POOL_GRANULE_SHIFT);
+                if (index == 0 || extents->all[index].size != crmm_priv_pool_class_size(i) ||
+                    extents->all[index].is_direct) {
+                    return wrong(why, size, "%p is at hand, but no block of class %u", ptr, i);
+                }
+            }
+        }
+        if (bytes != cache->bytes) {
+            return wrong(why, size, "a cache has %zu bytes and counted %zu", bytes, cache->bytes);
+        }
+        *at_hand += bytes;
+    }
+    return true;
+}
+
+bool crmm_priv_pool_check(const crmm_resource *resource, char *why, size_t size)
+{
+    const crmm_priv_pool *pool = (const crmm_priv_pool *)resource;
+    uint64_t granules = 0;
+    uint64_t at_hand = 0;
+    uint64_t used = 0;
+
+    for (uint32_t i = 0; i < pool->heap_count; i++) {
+        const crmm_priv_extents *extents = &pool->heaps[i]->extents;
+        if (!crmm_priv_extents_check(extents, why, size) ||
+            !check_epochs(pool, extents, why, size)) {
+            return false;
+        }
+        granules += extents->used_granules + extents->free_granules + extents->busy_granules;
+        used += extents->used_granules;
+    }
+    if (!check_caches(pool, &at_hand, why, size)) {
+        return false;
+    }
+    if (granules << CRMM_PRIV_POOL_GRANULE_SHIFT != pool->held) {
+        return wrong(why, size, "%llu granules make up %zu bytes that are held",
+                     (unsigned long long)granules, pool->held);
+    }
+    if (pool->held > pool->maximum) {
+        return wrong(why, size, "%zu bytes are held, of at most %zu", pool->held, pool->maximum);
+    }
+    if (at_hand > used << CRMM_PRIV_POOL_GRANULE_SHIFT) {
+        return wrong(why, size, "more at hand than in use");
+    }
+    return true;
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CRMM_DEVICE_POOL_CHECK_H
+#define CRMM_DEVICE_POOL_CHECK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <crmm/core/resource.h>
+
+/*
+ * Whether a pool's structure is sound, for tests; otherwise what is wrong, in `why`. Looks at
+ * everything, and nobody else may use the pool meanwhile.
+ */
+bool crmm_priv_pool_check(const crmm_resource *pool, char *why, size_t size);
+
+#endif

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CRMM_DEVICE_POOL_CHUNKS_H
+#define CRMM_DEVICE_POOL_CHUNKS_H
+
+/*
+ * The address space that upstream gave, in address order, and the marks of the blocks in it, by
+ * which a free of something else is found.
+ *
+ * A block of up to 32 KiB is marked in a byte for each granule. Larger ones begin in different
+ * windows of 128 granules, so two bytes for each window do.
+ *
+ * Thread-safety: find and the marks are safe and take no lock; the others are called by one thread
+ * at a time.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "extents.h"
+#include "size_class.h"
+
+struct crmm_priv_pool_heap;
+
+typedef struct crmm_priv_pool_chunk {
+    uintptr_t base;
+    size_t bytes;
+    struct crmm_priv_pool_heap *heap; /* which has its extents */
+    bool is_in_place;                 /* reserved; memory comes and goes */
+    uint8_t *granules;
+    uint16_t *windows;
+} crmm_priv_pool_chunk;
+
+typedef struct crmm_priv_pool_chunk_entry {
+    uintptr_t base, end;
+    crmm_priv_pool_chunk *chunk;
+} crmm_priv_pool_chunk_entry;
+
+typedef struct crmm_priv_pool_chunk_table {
+    struct crmm_priv_pool_chunk_table *before; /* a smaller one that was in use earlier */
+    size_t capacity;
+    crmm_priv_pool_chunk_entry entries[];
+} crmm_priv_pool_chunk_table;
+
+typedef struct crmm_priv_pool_chunks {
+    uint32_t version; /* odd while it is being changed */
+    uint32_t count;
+    crmm_priv_pool_chunk_table *table;
+} crmm_priv_pool_chunks;
+
+/* A chunk of address space; NULL: no host memory. */
+crmm_priv_pool_chunk *crmm_priv_pool_chunks_add(crmm_priv_pool_chunks *chunks, void *base,
+                                                size_t bytes, struct crmm_priv_pool_heap *heap,
+                                                bool is_in_place);
+void crmm_priv_pool_chunks_remove(crmm_priv_pool_chunks *chunks, crmm_priv_pool_chunk *chunk);
+void crmm_priv_pool_chunks_finish(crmm_priv_pool_chunks *chunks);
+
+/* The chunk that an address lies in; NULL: none. */
+crmm_priv_pool_chunk *crmm_priv_pool_chunks_find(const crmm_priv_pool_chunks *chunks,
+                                                 const void *ptr);
+
+/* ---- marks ---- */
+
+enum {
+    CRMM_PRIV_POOL_LIVE_GRANULE = 0x80,
+    CRMM_PRIV_POOL_LIVE_WINDOW = 0x8000,
+    CRMM_PRIV_POOL_WINDOW_SHIFT = 7
+};
+
+/* A block of a class is handed out. */
+static inline void crmm_priv_pool_mark_live(crmm_priv_pool_chunk *chunk, const void *ptr,
+                                            uint32_t class_index)
+{
+    size_t granule = ((uintptr_t)ptr - chunk->base) >> CRMM_PRIV_POOL_GRANULE_SHIFT;
+
+    if (class_index < CRMM_PRIV_POOL_SMALL_CLASSES) {
+        __atomic_store_n(&chunk->granules[granule],
+                         (uint8_t)(CRMM_PRIV_POOL_LIVE_GRANULE | class_index), __ATOMIC_RELAXED);
+        return;
+    }
+    size_t within = granule & ((1u << CRMM_PRIV_POOL_WINDOW_SHIFT) - 1);
+    __atomic_store_n(&chunk->windows[granule >> CRMM_PRIV_POOL_WINDOW_SHIFT],
+                     (uint16_t)(CRMM_PRIV_POOL_LIVE_WINDOW | within << 8 | class_index),
+                     __ATOMIC_RELAXED);
+}
+
+/* A block of a class is given back. false, and nothing is changed: no such block is handed out. */
+static inline bool crmm_priv_pool_mark_free(crmm_priv_pool_chunk *chunk, const void *ptr,
+                                            uint32_t class_index)
+{
+    uintptr_t offset = (uintptr_t)ptr - chunk->base;
+    size_t granule = offset >> CRMM_PRIV_POOL_GRANULE_SHIFT;
+
+    if ((offset & (CRMM_PRIV_POOL_GRANULE - 1)) != 0) {
+        return false;
+    }
+    if (class_index < CRMM_PRIV_POOL_SMALL_CLASSES) {
+        uint8_t *mark = &chunk->granules[granule];
+        if (__atomic_load_n(mark, __ATOMIC_RELAXED) !=
+            (CRMM_PRIV_POOL_LIVE_GRANULE | class_index)) {
+            return false;
+        }
+        __atomic_store_n(mark, (uint8_t)0, __ATOMIC_RELAXED);
+        return true;
+    }
+    size_t within = granule & ((1u << CRMM_PRIV_POOL_WINDOW_SHIFT) - 1);
+    uint16_t *mark = &chunk->windows[granule >> CRMM_PRIV_POOL_WINDOW_SHIFT];
+    if (__atomic_load_n(mark, __ATOMIC_RELAXED) !=
+        (CRMM_PRIV_POOL_LIVE_WINDOW | within << 8 | class_index)) {
+        return false;
+    }
+    __atomic_store_n(mark, (uint16_t)0, __ATOMIC_RELAXED);
+    return true;
+}
+
+/* The class of the block that begins at an address and is handed out; UINT32_MAX: there is none. */
+uint32_t crmm_priv_pool_marked_class(const crmm_priv_pool_chunk *chunk, const void *ptr);
+
+#endif

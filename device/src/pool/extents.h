@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CRMM_DEVICE_POOL_EXTENTS_H
+#define CRMM_DEVICE_POOL_EXTENTS_H
+
+/*
+ * A segregated-fit heap over address space that it never touches: every piece of it is an extent,
+ * in use, free, or a hole without memory, and extents are known by their index in an array beside
+ * it. Free extents are sorted by their owner, the stream they were given back on, and by size: two
+ * levels of bitmaps over 28 x 32 bins, as TLSF has them (Masmano et al., ECRTS 2004), so that a
+ * search looks at a bounded number of extents.
+ *
+ * Nothing here locks, calls CUDA, or knows what a stream is. Only functions that say so take memory
+ * from the C heap.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The unit of sizes and addresses. */
+enum { CRMM_PRIV_POOL_GRANULE_SHIFT = 8, CRMM_PRIV_POOL_GRANULE = 256 };
+
+/* Who a free extent belongs to. Further owners are streams, numbered by the pool. */
+enum {
+    CRMM_PRIV_POOL_CLEAN,    /* nobody: no work is pending on it */
+    CRMM_PRIV_POOL_STRANDED, /* a stream that is not known any more */
+    CRMM_PRIV_POOL_FIRST_STREAM
+};
+
+typedef enum crmm_priv_pool_state {
+    CRMM_PRIV_POOL_NOTHING, /* no extent: an entry of the array that is not in use */
+    CRMM_PRIV_POOL_USED,    /* handed out, or at hand in a cache */
+    CRMM_PRIV_POOL_FREE,
+    CRMM_PRIV_POOL_HOLE,   /* address space without memory */
+    CRMM_PRIV_POOL_BUSY,   /* a hole that is being filled, or memory that is being given back */
+    CRMM_PRIV_POOL_LEAVING /* its memory is elsewhere already; still mapped here as well */
+} crmm_priv_pool_state;
+
+typedef struct crmm_priv_extent {
+    uint64_t at;                    /* address, in granules */
+    uint64_t epoch;                 /* of the owner, when it was given back */
+    uint32_t size;                  /* granules */
+    uint32_t before, after;         /* neighbours in address space; 0: none */
+    uint32_t bin_before, bin_after; /* in its bin, or in the list of its state */
+    uint32_t age_before, age_after; /* among the owner's, by the time they were given back */
+    uint16_t owner;
+    uint8_t state;
+    uint8_t is_direct; /* in use by the program, not by way of a cache */
+} crmm_priv_extent;
+
+enum { CRMM_PRIV_POOL_ROWS = 28, CRMM_PRIV_POOL_COLUMNS = 32 };
+
+/* The free extents of one owner. */
+typedef struct crmm_priv_extent_set {
+    uint64_t granules;
+    uint32_t count;
+    uint32_t oldest, newest; /* not kept for clean ones */
+    uint32_t rows;           /* bit r: columns[r] is not 0 */
+    uint32_t columns[CRMM_PRIV_POOL_ROWS];
+    uint32_t bins[CRMM_PRIV_POOL_ROWS][CRMM_PRIV_POOL_COLUMNS];
+} crmm_priv_extent_set;
+
+typedef struct crmm_priv_extent_slot {
+    uint32_t key; /* low bits of the address */
+    uint32_t index;
+} crmm_priv_extent_slot;
+
+typedef struct crmm_priv_extents {
+    crmm_priv_extent *all; /* [0] stands for none */
+    uint32_t capacity;
+    uint32_t unused;              /* first free entry of the array */
+    crmm_priv_extent_slot *table; /* those in use, by address: open addressing, linear probing */
+    uint32_t table_size;          /* a power of two */
+    uint32_t used_count;
+    crmm_priv_extent_set **sets; /* by owner; NULL: nothing yet */
+    uint32_t set_count;
+    uint32_t holes;   /* first in the list */
+    uint32_t leaving; /* first in the list */
+    uint16_t solo;    /* the only stream there is, to which clean neighbours are joined; 0: none */
+    uint64_t used_granules;
+    uint64_t free_granules;
+    uint64_t hole_granules;
+    uint64_t busy_granules;
+    uint64_t leaving_granules;
+} crmm_priv_extents;
+
+/* From zeroed storage; false: no host memory. finish() takes what init() left at any rate. */
+bool crmm_priv_extents_init(crmm_priv_extents *extents);
+void crmm_priv_extents_finish(crmm_priv_extents *extents);
+
+/*
+ * Make sure that the next calls find what they need without the C heap: entries for three new
+ * extents, and the table's growth. false: no host memory.
+ */
+bool crmm_priv_extents_reserve(crmm_priv_extents *extents);
+
+/* The same for giving back to an owner; false: no host memory, and the owner is
+ * CRMM_PRIV_POOL_STRANDED instead. */
+bool crmm_priv_extents_reserve_owner(crmm_priv_extents *extents, uint16_t owner);
+
+/* A new chunk of address space, after crmm_priv_extents_reserve(): a hole, or clean memory. Its
+ * index. */
+uint32_t crmm_priv_extents_add(crmm_priv_extents *extents, uint64_t at, uint32_t size,
+                               crmm_priv_pool_state state);
+
+/* Take a chunk's address space away: one extent that is a whole chunk, busy. */
+void crmm_priv_extents_remove(crmm_priv_extents *extents, uint32_t index);
+
+/* ---- taking ---- */
+
+/* Whose extents may be taken, up to which epoch. */
+typedef struct crmm_priv_extent_source {
+    uint16_t owner;
+    uint64_t epoch;
+} crmm_priv_extent_source;
+
+/*
+ * The free extent that fits best among the sources: for `size` granules at a multiple of
+ * `alignment` granules. 0: none.
+ */
+uint32_t crmm_priv_extents_find(const crmm_priv_extents *extents, uint32_t size, uint32_t alignment,
+                                const crmm_priv_extent_source *sources, size_t source_count);
+
+/*
+ * Take `size` granules from a free extent that crmm_priv_extents_find() gave, after
+ * crmm_priv_extents_reserve(). What is left over stays with its owner. The index of the extent in
+ * use.
+ */
+uint32_t crmm_priv_extents_take(crmm_priv_extents *extents, uint32_t index, uint32_t size,
+                                uint32_t alignment);
+
+/*
+ * Take `size` granules from the run of free neighbours that begins at `first`, which is long
+ * enough, after crmm_priv_extents_reserve(). The index of the extent in use.
+ */
+uint32_t crmm_priv_extents_take_run(crmm_priv_extents *extents, uint32_t first, uint32_t size);
+
+/* ---- giving back ---- */
+
+/* The extent in use that begins at an address; 0: none. */
+uint32_t crmm_priv_extents_lookup(const crmm_priv_extents *extents, uint64_t at);
+
+/* Give an extent in use to an owner, merged with neighbours of the same. */
+void crmm_priv_extents_release(crmm_priv_extents *extents, uint32_t index, uint16_t owner,
+                               uint64_t epoch);
+
+/* What an owner gave back up to an epoch is complete: it is clean now. */
+void crmm_priv_extents_promote(crmm_priv_extents *extents, uint16_t owner, uint64_t epoch);
+
+/* ---- memory behind address space ---- */
+
+/*
+ * Cut a part out of a hole or a free extent, after crmm_priv_extents_reserve(), and give it another
+ * state: busy, or leaving. Its index. The part lies within the extent.
+ */
+uint32_t crmm_priv_extents_carve(crmm_priv_extents *extents, uint32_t index, uint64_t at,
+                                 uint32_t size, crmm_priv_pool_state state);
+
+/* A busy or leaving extent becomes a hole, merged with neighbouring holes. */
+void crmm_priv_extents_set_hole(crmm_priv_extents *extents, uint32_t index);
+
+/* A busy extent becomes free memory of an owner. */
+void crmm_priv_extents_set_free(crmm_priv_extents *extents, uint32_t index, uint16_t owner,
+                                uint64_t epoch);
+
+/* ---- looking ---- */
+
+static inline crmm_priv_extent_set *crmm_priv_extents_set(const crmm_priv_extents *extents,
+                                                          uint16_t owner)
+{
+    return owner < extents->set_count ? extents->sets[owner] : NULL;
+}
+
+/* The size of the largest free extent, in granules. */
+uint32_t crmm_priv_extents_largest(const crmm_priv_extents *extents);
+
+/* Whether the structure is sound; otherwise why it is not, in `why`. Slow. */
+bool crmm_priv_extents_check(const crmm_priv_extents *extents, char *why, size_t size);
+
+#endif

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* What a pool tells about itself. */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <crmm/internal/fail.h>
+
+#include "cache.h"
+
+static size_t bytes_of(uint64_t granules)
+{
+    return (size_t)granules << CRMM_PRIV_POOL_GRANULE_SHIFT;
+}
+
+/* ---- figures ---- */
+
+typedef struct figures {
+    uint64_t used, free, clean, holes, busy;
+    uint64_t used_count;
+    uint32_t largest;
+    uint64_t at_hand, at_hand_on_streams, at_hand_count;
+} figures;
+
+static void add_heaps(crmm_priv_pool *pool, figures *sum)
+{
+    uint32_t heaps = crmm_priv_pool_heap_count(pool);
+
+    for (uint32_t i = 0; i < heaps; i++) {
+        crmm_priv_pool_heap *heap = crmm_priv_pool_heap_of(pool, i);
+        crmm_priv_pool_heap_lock(heap);
+        const crmm_priv_extents *extents = &heap->extents;
+        uint32_t largest = crmm_priv_extents_largest(extents);
+        sum->used += extents->used_granules;
+        sum->free += extents->free_granules;
+        sum->clean += crmm_priv_extents_set(extents, CRMM_PRIV_POOL_CLEAN)->granules;
+        sum->holes += extents->hole_granules + extents->leaving_granules;
+        sum->busy += extents->busy_granules;
+        sum->used_count += extents->used_count;
+        sum->largest = largest > sum->largest ? largest : sum->largest;
+        crmm_priv_pool_heap_unlock(heap);
+    }
+}
+
+static void add_caches(crmm_priv_pool *pool, figures *sum)
+{
+    pthread_mutex_lock(&pool->mutex);
+    for (crmm_priv_pool_cache *cache = pool->caches; cache != NULL; cache = cache->next_of_pool) {
+        crmm_priv_spin_lock(&cache->lock);
+        sum->at_hand += cache->bytes;
+        sum->at_hand_on_streams += cache->stream != NULL ? cache->bytes : 0;
+        for (uint32_t i = 0; i < CRMM_PRIV_POOL_CLASSES; i++) {
+            sum->at_hand_count += cache->count[i];
+        }
+        crmm_priv_spin_unlock(&cache->lock);
+    }
+    pthread_mutex_unlock(&pool->mutex);
+}
+
+crmm_status crmm_priv_pool_info(const crmm_resource *resource, crmm_memory_info *info)
+{
+    crmm_priv_pool *pool = (crmm_priv_pool *)(uintptr_t)resource;
+    figures sum = {0};
+
+    add_heaps(pool, &sum);
+    add_caches(pool, &sum);
+    size_t used = bytes_of(sum.used);
+    info->live = used > sum.at_hand ? used - (size_t)sum.at_hand : 0;
+    info->allocations =
+        sum.used_count > sum.at_hand_count ? (size_t)(sum.used_count - sum.at_hand_count) : 0;
+    info->cached = bytes_of(sum.free) + (size_t)sum.at_hand;
+    info->pending = bytes_of(sum.free - sum.clean) + (size_t)sum.at_hand_on_streams;
+    info->largest_free = bytes_of(sum.largest);
+    pthread_mutex_lock(&pool->mutex);
+    pool->peak_live = info->live > pool->peak_live ? info->live : pool->peak_live;
+    info->peak_live = pool->peak_live;
+    info->held = pool->held;
+    info->peak_held = pool->peak_held;
+    pthread_mutex_unlock(&pool->mutex);
+    return CRMM_SUCCESS;
+}
+
+crmm_status crmm_pool_memory_resource_statistics(const crmm_resource *resource,
+                                                 crmm_pool_statistics *statistics)
+{
+    static const char who[] = "crmm_pool_memory_resource_statistics";
+    crmm_priv_pool *pool = (crmm_priv_pool *)(uintptr_t)resource;
+    crmm_pool_statistics all = {0};
+    figures sum = {0};
+
+    if (!crmm_priv_pool_is_pool(resource, who)) {
+        return CRMM_ERROR_INVALID_ARGUMENT;
+    }
+    if (statistics == NULL || statistics->struct_size < sizeof(statistics->struct_size)) {
+        return FAIL(CRMM_ERROR_INVALID_ARGUMENT, 0,
+                    "%s: statistics is NULL, or its struct_size is not set", who);
+    }
+    add_heaps(pool, &sum);
+    add_caches(pool, &sum);
+    all.holes = bytes_of(sum.holes);
+    all.at_hand = sum.at_hand;
+    all.streams = crmm_priv_pool_streams_end(&pool->streams) - CRMM_PRIV_POOL_FIRST_STREAM;
+    all.heaps = crmm_priv_pool_heap_count(pool);
+    pthread_mutex_lock(&pool->mutex);
+    all.growths = pool->growths;
+    all.releases = pool->releases;
+    pthread_mutex_unlock(&pool->mutex);
+    all.moves = __atomic_load_n(&pool->moves, __ATOMIC_RELAXED);
+    all.records = __atomic_load_n(&pool->streams.records, __ATOMIC_RELAXED);
+    all.queries = __atomic_load_n(&pool->streams.queries, __ATOMIC_RELAXED);
+    all.waits = __atomic_load_n(&pool->streams.waits, __ATOMIC_RELAXED);
+    all.synchronizes = __atomic_load_n(&pool->streams.synchronizes, __ATOMIC_RELAXED);
+    size_t size = statistics->struct_size;
+    all.struct_size = size;
+    memcpy(statistics, &all, size < sizeof(all) ? size : sizeof(all));
+    return CRMM_SUCCESS;
+}
+
+/* ---- blocks ---- */
+
+size_t crmm_priv_pool_block_bytes(crmm_priv_pool *pool, const crmm_priv_pool_chunk *chunk,
+                                  const void *ptr)
+{
+    uint32_t class_index = crmm_priv_pool_marked_class(chunk, ptr);
+    size_t bytes = 0;
+
+    (void)pool;
+    if (class_index != UINT32_MAX) {
+        return crmm_priv_pool_class_bytes(class_index);
+    }
+    if ((uintptr_t)ptr % CRMM_PRIV_POOL_GRANULE != 0) {
+        return 0;
+    }
+    crmm_priv_pool_heap_lock(chunk->heap);
+    const crmm_priv_extents *extents = &chunk->heap->extents;
+    uint32_t index =
+        crmm_priv_extents_lookup(extents, (uintptr_t)ptr >> CRMM_PRIV_POOL_GRANULE_SHIFT);
+    if (index != 0 && extents->all[index].is_direct) {
+        bytes = bytes_of(extents->all[index].size);
+    }
+    crmm_priv_pool_heap_unlock(chunk->heap);
+    return bytes;
+}
+
+bool crmm_priv_pool_is_block_start(crmm_priv_pool *pool, const crmm_priv_pool_chunk *chunk,
+                                   const void *ptr)
+{
+    uint64_t at = (uintptr_t)ptr >> CRMM_PRIV_POOL_GRANULE_SHIFT;
+    bool found = false;
+
+    (void)pool;
+    if ((uintptr_t)ptr % CRMM_PRIV_POOL_GRANULE != 0) {
+        return false;
+    }
+    crmm_priv_pool_heap_lock(chunk->heap);
+    const crmm_priv_extents *extents = &chunk->heap->extents;
+    for (uint32_t i = 1; i < extents->capacity && !found; i++) {
+        const crmm_priv_extent *extent = &extents->all[i];
+        bool inside = at >= extent->at && at < extent->at + extent->size;
+        /* What was joined to its neighbours began somewhere in the free extent. */
+        found = (extent->state == CRMM_PRIV_POOL_USED && extent->at == at) ||
+                (extent->state == CRMM_PRIV_POOL_FREE && inside);
+    }
+    crmm_priv_pool_heap_unlock(chunk->heap);
+    return found;
+}
+
+crmm_status crmm_pool_memory_resource_chunk(const crmm_resource *resource, const void *ptr,
+                                            void **base, size_t *bytes)
+{
+    static const char who[] = "crmm_pool_memory_resource_chunk";
+    const crmm_priv_pool *pool = (const crmm_priv_pool *)resource;
+
+    if (!crmm_priv_pool_is_pool(resource, who)) {
+        return CRMM_ERROR_INVALID_ARGUMENT;
+    }
+    const crmm_priv_pool_chunk *chunk = crmm_priv_pool_chunks_find(&pool->chunks, ptr);
+    if (chunk == NULL) {
+        return FAIL(CRMM_ERROR_INVALID_ARGUMENT, 0, "%s: %p is not this pool's memory", who, ptr);
+    }
+    size_t offset = (uintptr_t)ptr - chunk->base;
+    size_t start = chunk->is_in_place ? offset / pool->page * pool->page : 0;
+    if (base != NULL) {
+        *base = (void *)(chunk->base + start);
+    }
+    if (bytes != NULL) {
+        *bytes = chunk->is_in_place ? pool->page : chunk->bytes;
+    }
+    return CRMM_SUCCESS;
+}
+
+/* ---- snapshot ---- */
+
+typedef struct blocks {
+    crmm_pool_block *all;
+    size_t count, capacity;
+} blocks;
+
+static int by_address(const void *one, const void *other)
+{
+    uintptr_t a = (uintptr_t)((const crmm_pool_block *)one)->ptr;
+    uintptr_t b = (uintptr_t)((const crmm_pool_block *)other)->ptr;
+    return (a > b) - (a < b);
+}
+
+/* Room for as many blocks as a heap can have. */
+static bool make_room(blocks *list, size_t more)
+{
+    size_t capacity = list->count + more;
+    crmm_pool_block *all = realloc(list->all, (capacity > 0 ? capacity : 1) * sizeof(*all));
+
+    if (all == NULL) {
+        return false;
+    }
+    list->all = all;
+    list->capacity = capacity;
+    return true;
+}
+
+static void describe_block(crmm_priv_pool *pool, const crmm_priv_extent *extent,
+                           crmm_pool_block *block)
+{
+    void *ptr = (void *)(uintptr_t)bytes_of(extent->at);
+    const crmm_priv_pool_chunk *chunk = crmm_priv_pool_chunks_find(&pool->chunks, ptr);
+    bool used = extent->state == CRMM_PRIV_POOL_USED;
+    bool live = used && (extent->is_direct ||
+                         (chunk != NULL && crmm_priv_pool_marked_class(chunk, ptr) != UINT32_MAX));
+    bool owned = !used && extent->owner >= CRMM_PRIV_POOL_FIRST_STREAM;
+
+    *block =
+        (crmm_pool_block){.struct_size = sizeof(*block),
+                          .ptr = ptr,
+                          .bytes = bytes_of(extent->size),
+                          .is_live = live,
+                          .is_pending = !live && (used || extent->owner != CRMM_PRIV_POOL_CLEAN)};
+    if (owned) {
+        uint64_t id = crmm_priv_pool_stream_of(&pool->streams, extent->owner)->id;
+        block->stream_id = id == CRMM_PRIV_POOL_LEGACY_STREAM ? 0 : id;
+    }
+}
+
+/* What one heap has, at one moment. The list is made outside the lock, where there is no memory for
+ * it once more. */
+static bool add_heap(crmm_priv_pool *pool, crmm_priv_pool_heap *heap, blocks *list)
+{
+    for (;;) {
+        crmm_priv_pool_heap_lock(heap);
+        uint32_t capacity = heap->extents.capacity;
+        if (list->capacity - list->count >= capacity) {
+            break;
+        }
+        crmm_priv_pool_heap_unlock(heap);
+        if (!make_room(list, capacity)) {
+            return false;
+        }
+    }
+    for (uint32_t i = 1; i < heap->extents.capacity; i++) {
+        const crmm_priv_extent *extent = &heap->extents.all[i];
+        if (extent->state == CRMM_PRIV_POOL_USED || extent->state == CRMM_PRIV_POOL_FREE) {
+            describe_block(pool, extent, &list->all[list->count++]);
+        }
+    }
+    crmm_priv_pool_heap_unlock(heap);
+    return true;
+}
+
+crmm_status crmm_pool_memory_resource_snapshot(const crmm_resource *resource,
+                                               void (*visitor)(const crmm_pool_block *block,
+                                                               void *user_data),
+                                               void *user_data)
+{
+    static const char who[] = "crmm_pool_memory_resource_snapshot";
+    crmm_priv_pool *pool = (crmm_priv_pool *)(uintptr_t)resource;
+    blocks list = {0};
+
+    if (!crmm_priv_pool_is_pool(resource, who)) {
+        return CRMM_ERROR_INVALID_ARGUMENT;
+    }
+    if (visitor == NULL) {
+        return FAIL(CRMM_ERROR_INVALID_ARGUMENT, 0, "%s: visitor is NULL", who);
+    }
+    uint32_t heaps = crmm_priv_pool_heap_count(pool);
+    for (uint32_t i = 0; i < heaps; i++) {
+        if (!add_heap(pool, crmm_priv_pool_heap_of(pool, i), &list)) {
+            free(list.all);
+            return FAIL(CRMM_ERROR_OUT_OF_MEMORY, 0, "%s: no host memory for the list", who);
+        }
+    }
+    qsort(list.all, list.count, sizeof(*list.all), by_address);
+    for (size_t i = 0; i < list.count; i++) {
+        visitor(&list.all[i], user_data);
+    }
+    free(list.all);
+    return CRMM_SUCCESS;
+}

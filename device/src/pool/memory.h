@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CRMM_DEVICE_POOL_MEMORY_H
+#define CRMM_DEVICE_POOL_MEMORY_H
+
+/*
+ * Memory that comes from upstream, goes back to it, or moves.
+ *
+ * Over an upstream that can put memory behind reserved addresses, a heap's chunk is such a range,
+ * in pages of one size: a shortage is met by filling the hole that misses the fewest pages together
+ * with the free memory beside it. A page is new, or, where the pool holds more than it ever needed,
+ * moved from where a whole page is free: its handle appears at the new address first, and leaves
+ * the old one when the work on it there is complete.
+ *
+ * Over other upstreams a chunk is one allocation, which goes back as a whole.
+ */
+
+#include "pool.h"
+
+/* What is asked for, and by whom. */
+typedef struct crmm_priv_pool_request {
+    crmm_priv_pool *pool;
+    crmm_priv_pool_heap *heap;     /* which this thread takes from */
+    crmm_priv_pool_stream *stream; /* NULL: nobody; only memory without pending work will do */
+    crmm_stream handle;            /* of the stream */
+    uint32_t size, alignment;      /* granules */
+} crmm_priv_pool_request;
+
+static inline uint16_t crmm_priv_pool_owner(const crmm_priv_pool_request *request)
+{
+    return request->stream == NULL ? CRMM_PRIV_POOL_CLEAN : request->stream->index;
+}
+
+typedef enum crmm_priv_pool_growth {
+    CRMM_PRIV_POOL_GREW,       /* look again */
+    CRMM_PRIV_POOL_AT_MAXIMUM, /* it would hold more than it may */
+    CRMM_PRIV_POOL_REFUSED     /* upstream gave none; the error is recorded */
+} crmm_priv_pool_growth;
+
+/* Get memory for a request into its heap; one thread at a time, the others look again. */
+crmm_priv_pool_growth crmm_priv_pool_grow(const crmm_priv_pool_request *request);
+
+/* Take `bytes` from upstream at once, into a heap. */
+crmm_status crmm_priv_pool_prime(crmm_priv_pool *pool, size_t bytes);
+
+/* Give idle memory back to upstream while the pool holds more than `keep` bytes. What was released.
+ */
+size_t crmm_priv_pool_release(crmm_priv_pool *pool, size_t keep);
+
+/* Take mappings away that moved memory left behind, where the work on it is complete. */
+void crmm_priv_pool_finish_moves(crmm_priv_pool *pool);
+
+/* All work is complete and no block is at hand: give everything back but what holds live blocks.
+ * Bytes that were left. */
+size_t crmm_priv_pool_give_back(crmm_priv_pool *pool);
+
+#endif

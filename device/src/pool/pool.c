@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "pool.h"
+
+#include <stdlib.h>
+
+#include "cache.h"
+
+/* ---- heaps ---- */
+
+static crmm_priv_pool_heap *new_heap(uint32_t index, uint16_t solo)
+{
+    crmm_priv_pool_heap *heap = NULL;
+
+    if (posix_memalign((void **)&heap, 128, sizeof(*heap)) != 0) {
+        return NULL;
+    }
+    *heap = (crmm_priv_pool_heap){.index = index};
+    if (!crmm_priv_extents_init(&heap->extents) || pthread_mutex_init(&heap->mutex, NULL) != 0) {
+        crmm_priv_extents_finish(&heap->extents);
+        free(heap);
+        return NULL;
+    }
+    heap->extents.solo = solo;
+    return heap;
+}
+
+crmm_priv_pool_heap *crmm_priv_pool_add_heap(crmm_priv_pool *pool)
+{
+    crmm_priv_pool_heap *heap = NULL;
+
+    pthread_mutex_lock(&pool->mutex);
+    if (pool->heap_count < pool->most_heaps) {
+        heap = new_heap(pool->heap_count, pool->solo);
+    }
+    if (heap != NULL) {
+        __atomic_store_n(&pool->heaps[heap->index], heap, __ATOMIC_RELEASE);
+        __atomic_store_n(&pool->heap_count, heap->index + 1, __ATOMIC_RELEASE);
+    }
+    pthread_mutex_unlock(&pool->mutex);
+    return heap;
+}
+
+void crmm_priv_pool_set_solo(crmm_priv_pool *pool, uint16_t solo)
+{
+    pthread_mutex_lock(&pool->mutex);
+    if (pool->solo != solo) {
+        pool->solo = solo;
+        for (uint32_t i = 0; i < pool->heap_count; i++) {
+            crmm_priv_pool_heap_lock(pool->heaps[i]);
+            pool->heaps[i]->extents.solo = solo;
+            crmm_priv_pool_heap_unlock(pool->heaps[i]);
+        }
+    }
+    pthread_mutex_unlock(&pool->mutex);
+}
+
+/* ---- figures ---- */
+
+size_t crmm_priv_pool_cached(crmm_priv_pool *pool)
+{
+    size_t bytes = 0;
+
+    pthread_mutex_lock(&pool->mutex);
+    for (const crmm_priv_pool_cache *cache = pool->caches; cache != NULL;
+         cache = cache->next_of_pool) {
+        bytes += __atomic_load_n(&cache->bytes, __ATOMIC_RELAXED);
+    }
+    pthread_mutex_unlock(&pool->mutex);
+    return bytes;
+}
+
+size_t crmm_priv_pool_live(crmm_priv_pool *pool)
+{
+    uint32_t heaps = crmm_priv_pool_heap_count(pool);
+    uint64_t granules = 0;
+
+    for (uint32_t i = 0; i < heaps; i++) {
+        crmm_priv_pool_heap *heap = crmm_priv_pool_heap_of(pool, i);
+        crmm_priv_pool_heap_lock(heap);
+        granules += heap->extents.used_granules;
+        crmm_priv_pool_heap_unlock(heap);
+    }
+    size_t used = (size_t)granules << CRMM_PRIV_POOL_GRANULE_SHIFT;
+    size_t cached = crmm_priv_pool_cached(pool);
+    return used > cached ? used - cached : 0;
+}

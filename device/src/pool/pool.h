@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CRMM_DEVICE_POOL_POOL_H
+#define CRMM_DEVICE_POOL_POOL_H
+
+/*
+ * What a pool consists of.
+ *
+ *   chunks    the memory that upstream gave, and what its blocks are marked with
+ *   heaps     free and used extents within the chunks; threads that collide get one each
+ *   streams   how far the work on each stream has come
+ *   caches    blocks at hand, one cache for each thread and stream
+ *
+ * Locks, in the order in which a thread may take them: a cache's, one heap's, a stream's. Of a
+ * second heap, or another thread's cache, only a try is allowed. None is held across a call of
+ * CUDA's or of upstream's; who changes memory there marks it busy and comes back.
+ */
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <crmm/device/pool_memory_resource.h>
+#include <crmm/internal/resource.h>
+
+#include "chunks.h"
+#include "extents.h"
+#include "size_class.h"
+#include "spin.h"
+#include "streams.h"
+
+#define CRMM_PRIV_POOL_NAME "pool_memory_resource"
+
+enum { CRMM_PRIV_POOL_MOST_HEAPS = 16, CRMM_PRIV_POOL_LINE = 128 };
+
+typedef struct crmm_priv_pool crmm_priv_pool;
+typedef struct crmm_priv_pool_cache crmm_priv_pool_cache;
+
+/* Free and used memory, for one thread at a time. */
+typedef struct crmm_priv_pool_heap {
+    _Alignas(128) pthread_mutex_t mutex;
+    const void *last; /* the thread that had the lock before */
+    uint32_t index;
+    uint32_t users; /* caches that take from it; guarded by the pool's lock */
+    uint32_t shortages;
+    crmm_priv_extents extents;
+} crmm_priv_pool_heap;
+
+struct crmm_priv_pool {
+    struct crmm_resource base;
+    crmm_resource *upstream; /* retained */
+    uint64_t serial;         /* of all pools that there ever were */
+    uint64_t generation;     /* of the process: a forked child has another one */
+    int device;              /* -1: none */
+    bool is_stream_ordered;  /* else there are sync calls only */
+    bool is_in_place;        /* upstream can put memory behind reserved addresses */
+    bool can_move;           /* and have a handle at two addresses */
+    bool is_tight;
+    bool validates;
+
+    size_t page; /* bytes that memory comes and goes by in place; at least, elsewhere */
+    size_t maximum;
+    size_t target;
+    size_t release_threshold; /* SIZE_MAX: keep all */
+    size_t cache_option;      /* bytes; SIZE_MAX: none; 0: the pool's choice */
+    uint32_t most_heaps;
+    crmm_pool_chunk_callback on_chunk;
+    void *on_chunk_user_data;
+
+    /* Read by every call, written when the pool grows or a cache is made. */
+    char apart[CRMM_PRIV_POOL_LINE];
+    size_t budget;      /* bytes that a cache may hold */
+    size_t fence_limit; /* bytes given back on a stream without a fence */
+    crmm_priv_pool_chunks chunks;
+    crmm_priv_pool_heap *heaps[CRMM_PRIV_POOL_MOST_HEAPS];
+    uint32_t heap_count;
+
+    char apart_too[CRMM_PRIV_POOL_LINE];
+    pthread_mutex_t mutex; /* guards what follows, and who grows */
+    pthread_cond_t grown;
+    bool is_growing;
+    crmm_priv_pool_cache *caches;  /* those of threads that live */
+    crmm_priv_pool_cache *orphans; /* those of threads that are gone, to be used again */
+    uint32_t cache_count;
+    size_t held, peak_held, peak_live;
+    uint64_t growths, moves, releases;
+    uint64_t stranded_epoch; /* of memory whose stream is not known any more */
+    uint16_t solo;           /* the only stream there is, see extents.h */
+    bool had_sync;           /* there was a sync call */
+    crmm_priv_pool_streams streams;
+};
+
+/* ---- heaps ---- */
+
+/* Lock the heap; the lock is never held across a call that can block. */
+void crmm_priv_pool_heap_lock(crmm_priv_pool_heap *heap);
+bool crmm_priv_pool_heap_try(crmm_priv_pool_heap *heap);
+void crmm_priv_pool_heap_unlock(crmm_priv_pool_heap *heap);
+
+/* Make one more heap. NULL: no host memory, or there are enough. */
+crmm_priv_pool_heap *crmm_priv_pool_add_heap(crmm_priv_pool *pool);
+
+/* Say which stream is the only one; 0: there are several, or sync calls. */
+void crmm_priv_pool_set_solo(crmm_priv_pool *pool, uint16_t solo);
+
+static inline crmm_priv_pool_heap *crmm_priv_pool_heap_of(crmm_priv_pool *pool, uint32_t index)
+{
+    return __atomic_load_n(&pool->heaps[index], __ATOMIC_ACQUIRE);
+}
+
+static inline uint32_t crmm_priv_pool_heap_count(const crmm_priv_pool *pool)
+{
+    return __atomic_load_n(&pool->heap_count, __ATOMIC_ACQUIRE);
+}
+
+/* ---- figures ---- */
+
+/* All bytes at hand in caches. */
+size_t crmm_priv_pool_cached(crmm_priv_pool *pool);
+
+/* Bytes handed out, for which the pool's lock is not held. */
+size_t crmm_priv_pool_live(crmm_priv_pool *pool);
+
+/* Bytes that upstream gave. */
+static inline size_t crmm_priv_pool_held(const crmm_priv_pool *pool)
+{
+    return __atomic_load_n(&pool->held, __ATOMIC_RELAXED);
+}
+
+/* As crmm_resource_info(). */
+crmm_status crmm_priv_pool_info(const crmm_resource *resource, crmm_memory_info *info);
+
+/* The size of the live block that begins at an address of a chunk; 0: none does. */
+size_t crmm_priv_pool_block_bytes(crmm_priv_pool *pool, const crmm_priv_pool_chunk *chunk,
+                                  const void *ptr);
+
+/* Whether a block, live, at hand or free, begins at an address. */
+bool crmm_priv_pool_is_block_start(crmm_priv_pool *pool, const crmm_priv_pool_chunk *chunk,
+                                   const void *ptr);
+
+/* Whether a resource is a pool; if not, described in the name of the function `who`. */
+bool crmm_priv_pool_is_pool(const crmm_resource *resource, const char *who);
+
+/* ---- this thread ---- */
+
+/* What tells a thread from all others that live. */
+const void *crmm_priv_pool_this_thread(void);
+
+#endif

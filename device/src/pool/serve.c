@@ -1,0 +1,709 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serve.h"
+
+#include <string.h>
+
+#include <crmm/internal/fail.h>
+#include <crmm/internal/floor.h>
+
+enum {
+    MOST_SOURCES = 64,    /* streams looked at together */
+    MOST_RUN_OWNERS = 16, /* streams among the neighbours that are joined */
+    MOST_VISITS = 4096,   /* free extents looked at for a run of neighbours */
+    SELDOM = 256,         /* shortages of a heap among several, between two wide searches */
+    CROWDED = 96,         /* collisions that make a thread move to another heap */
+    COLLISION = 8         /* what one counts */
+};
+
+static const size_t WORTH_A_HEAP = (size_t)64 << 20; /* bytes of a pool for each of its heaps */
+
+typedef crmm_priv_pool_request request;
+
+static void *address_of(uint64_t at)
+{
+    return (void *)(uintptr_t)(at << CRMM_PRIV_POOL_GRANULE_SHIFT);
+}
+
+/* ---- heaps ---- */
+
+void crmm_priv_pool_heap_lock(crmm_priv_pool_heap *heap)
+{
+    pthread_mutex_lock(&heap->mutex);
+}
+
+bool crmm_priv_pool_heap_try(crmm_priv_pool_heap *heap)
+{
+    return pthread_mutex_trylock(&heap->mutex) == 0;
+}
+
+void crmm_priv_pool_heap_unlock(crmm_priv_pool_heap *heap)
+{
+    pthread_mutex_unlock(&heap->mutex);
+}
+
+/* Move all of this thread's caches of a pool to the heap with the fewest users, or a new one. */
+static void move_thread(crmm_priv_pool *pool, crmm_priv_pool_cache *cache)
+{
+    uint32_t count = crmm_priv_pool_heap_count(pool);
+
+    if (count < pool->most_heaps && crmm_priv_pool_held(pool) / (count + 1) >= WORTH_A_HEAP) {
+        (void)crmm_priv_pool_add_heap(pool);
+    }
+    pthread_mutex_lock(&pool->mutex);
+    uint32_t best = cache->heap;
+    for (uint32_t i = 0; i < pool->heap_count; i++) {
+        best = pool->heaps[i]->users + 1 < pool->heaps[best]->users ? i : best;
+    }
+    for (crmm_priv_pool_cache *other = cache->thread->first; other != NULL;
+         other = other->next_of_thread) {
+        if (other->pool == pool) {
+            pool->heaps[other->heap]->users--;
+            pool->heaps[best]->users++;
+            other->heap = best;
+        }
+    }
+    pthread_mutex_unlock(&pool->mutex);
+}
+
+/* Lock the heap that a thread takes from. Threads that hand it over to each other often part: what
+ * costs is not the lock but that all of the heap's memory moves between processors. */
+static crmm_priv_pool_heap *lock_own(crmm_priv_pool *pool, crmm_priv_pool_cache *cache)
+{
+    crmm_priv_pool_thread *self = cache->thread;
+    crmm_priv_pool_heap *heap = crmm_priv_pool_heap_of(pool, cache->heap);
+
+    crmm_priv_pool_heap_lock(heap);
+    if (heap->last == self) {
+        self->collisions -= self->collisions > 0;
+        return heap;
+    }
+    heap->last = self;
+    self->collisions += COLLISION;
+    if (self->collisions < CROWDED || pool->most_heaps == 1) {
+        return heap;
+    }
+    self->collisions = 0;
+    crmm_priv_pool_heap_unlock(heap);
+    move_thread(pool, cache);
+    heap = crmm_priv_pool_heap_of(pool, cache->heap);
+    crmm_priv_pool_heap_lock(heap);
+    heap->last = self;
+    return heap;
+}
+
+/* ---- looking ---- */
+
+/* Take the best of some sources; the heap is locked. NULL: there is nothing. */
+static void *take(const request *req, crmm_priv_pool_heap *heap,
+                  const crmm_priv_extent_source *sources, size_t count, bool is_direct)
+{
+    crmm_priv_extents *extents = &heap->extents;
+
+    if (!crmm_priv_extents_reserve(extents)) {
+        return NULL;
+    }
+    uint32_t index = crmm_priv_extents_find(extents, req->size, req->alignment, sources, count);
+    if (index == 0) {
+        return NULL;
+    }
+    index = crmm_priv_extents_take(extents, index, req->size, req->alignment);
+    extents->all[index].is_direct = is_direct;
+    return address_of(extents->all[index].at);
+}
+
+/* One's own and clean memory. */
+static size_t near_sources(const request *req, crmm_priv_extent_source *sources)
+{
+    size_t count = 0;
+
+    if (req->stream != NULL) {
+        sources[count++] =
+            (crmm_priv_extent_source){.owner = req->stream->index, .epoch = UINT64_MAX};
+    }
+    sources[count++] =
+        (crmm_priv_extent_source){.owner = CRMM_PRIV_POOL_CLEAN, .epoch = UINT64_MAX};
+    return count;
+}
+
+/* And what the stream has seen of others: as many as there is room for. */
+static size_t seen_sources(const request *req, crmm_priv_extent_source *sources)
+{
+    size_t count = near_sources(req, sources);
+
+    if (req->stream == NULL || __atomic_load_n(&req->stream->seen, __ATOMIC_ACQUIRE) == NULL) {
+        return count;
+    }
+    uint32_t end = crmm_priv_pool_streams_end(&req->pool->streams);
+    for (uint32_t i = CRMM_PRIV_POOL_FIRST_STREAM; i < end && count < MOST_SOURCES; i++) {
+        const crmm_priv_pool_stream *other = crmm_priv_pool_stream_of(&req->pool->streams, i);
+        uint64_t seen = crmm_priv_pool_stream_seen(req->stream, other);
+        if (other != req->stream && seen > 0) {
+            sources[count++] = (crmm_priv_extent_source){.owner = other->index, .epoch = seen};
+        }
+    }
+    return count;
+}
+
+static void *take_seen(const request *req, crmm_priv_pool_heap *heap, bool is_direct)
+{
+    crmm_priv_extent_source sources[MOST_SOURCES];
+    size_t count = seen_sources(req, sources);
+
+    return take(req, heap, sources, count, is_direct);
+}
+
+/* The same with the lock. */
+static void *look(const request *req, crmm_priv_pool_heap *heap, bool is_direct)
+{
+    crmm_priv_pool_heap_lock(heap);
+    void *ptr = take_seen(req, heap, is_direct);
+    crmm_priv_pool_heap_unlock(heap);
+    return ptr;
+}
+
+/* ---- what others' work lets go of ---- */
+
+static void promote(crmm_priv_pool *pool, crmm_priv_pool_heap *heap)
+{
+    uint32_t end = crmm_priv_pool_streams_end(&pool->streams);
+
+    if (heap->extents.solo != 0) {
+        return; /* one stream needs nothing but its own */
+    }
+    for (uint32_t i = CRMM_PRIV_POOL_FIRST_STREAM; i < end; i++) {
+        const crmm_priv_pool_stream *stream = crmm_priv_pool_stream_of(&pool->streams, i);
+        crmm_priv_extents_promote(&heap->extents, stream->index,
+                                  crmm_priv_pool_stream_done(stream));
+    }
+}
+
+static void poll(crmm_priv_pool *pool)
+{
+    uint32_t end = crmm_priv_pool_streams_end(&pool->streams);
+
+    for (uint32_t i = CRMM_PRIV_POOL_FIRST_STREAM; i < end; i++) {
+        crmm_priv_pool_stream_poll(&pool->streams, crmm_priv_pool_stream_of(&pool->streams, i));
+    }
+}
+
+void crmm_priv_pool_settle_streams(crmm_priv_pool *pool)
+{
+    uint32_t heaps = crmm_priv_pool_heap_count(pool);
+
+    poll(pool);
+    for (uint32_t i = 0; i < heaps; i++) {
+        crmm_priv_pool_heap *heap = crmm_priv_pool_heap_of(pool, i);
+        crmm_priv_pool_heap_lock(heap);
+        promote(pool, heap);
+        crmm_priv_pool_heap_unlock(heap);
+    }
+}
+
+void crmm_priv_pool_want_fences(crmm_priv_pool *pool, const crmm_priv_pool_stream *but)
+{
+    uint32_t end = crmm_priv_pool_streams_end(&pool->streams);
+
+    for (uint32_t i = CRMM_PRIV_POOL_FIRST_STREAM; i < end; i++) {
+        crmm_priv_pool_stream *stream = crmm_priv_pool_stream_of(&pool->streams, i);
+        if (stream != but && __atomic_load_n(&stream->wanted, __ATOMIC_RELAXED) == 0) {
+            __atomic_store_n(&stream->wanted, 1, __ATOMIC_RELAXED);
+        }
+    }
+}
+
+/* ---- another stream's block ---- */
+
+/* The block among other streams' fenced ones that fits best: whose it is, and since when. */
+static bool find_fenced(const request *req, crmm_priv_pool_heap *heap, uint16_t *owner,
+                        uint64_t *epoch)
+{
+    crmm_priv_extent_source sources[MOST_SOURCES];
+    size_t count = 0;
+    uint32_t end = crmm_priv_pool_streams_end(&req->pool->streams);
+
+    for (uint32_t i = CRMM_PRIV_POOL_FIRST_STREAM; i < end && count < MOST_SOURCES; i++) {
+        const crmm_priv_pool_stream *other = crmm_priv_pool_stream_of(&req->pool->streams, i);
+        const crmm_priv_extent_set *set = crmm_priv_extents_set(&heap->extents, other->index);
+        if (other != req->stream && set != NULL && set->count > 0) {
+            sources[count++] = (crmm_priv_extent_source){
+                .owner = other->index, .epoch = __atomic_load_n(&other->fenced, __ATOMIC_ACQUIRE)};
+        }
+    }
+    uint32_t index =
+        crmm_priv_extents_find(&heap->extents, req->size, req->alignment, sources, count);
+    *owner = heap->extents.all[index].owner;
+    *epoch = heap->extents.all[index].epoch;
+    return index != 0;
+}
+
+static int wait_for(const request *req, uint16_t owner, uint64_t epoch)
+{
+    crmm_priv_pool_stream *other = crmm_priv_pool_stream_of(&req->pool->streams, owner);
+    return crmm_priv_pool_stream_wait(&req->pool->streams, req->stream, req->handle, other, epoch);
+}
+
+/* First wait, then take: whatever the stream has waited for it may use, also if another thread is
+ * faster and it takes another block than the one that was seen. */
+static void *steal(const request *req, crmm_priv_pool_heap *heap, bool is_direct)
+{
+    uint16_t owner = 0;
+    uint64_t epoch = 0;
+
+    if (req->stream == NULL) {
+        return NULL;
+    }
+    crmm_priv_pool_heap_lock(heap);
+    bool found = find_fenced(req, heap, &owner, &epoch);
+    crmm_priv_pool_heap_unlock(heap);
+    if (!found || wait_for(req, owner, epoch) != 0) {
+        return NULL;
+    }
+    return look(req, heap, is_direct);
+}
+
+/* ---- neighbours ---- */
+
+typedef struct run {
+    uint32_t first;
+    uint64_t size;
+    uint32_t owners;
+    crmm_priv_extent_source waits[MOST_RUN_OWNERS]; /* whom to wait for */
+} run;
+
+/* Whether a request could use a free extent after a wait. */
+static bool could_use(const request *req, const crmm_priv_extent *extent)
+{
+    if (extent->state != CRMM_PRIV_POOL_FREE) {
+        return false;
+    }
+    if (extent->owner == CRMM_PRIV_POOL_CLEAN) {
+        return true;
+    }
+    if (req->stream == NULL || extent->owner < CRMM_PRIV_POOL_FIRST_STREAM) {
+        return false;
+    }
+    const crmm_priv_pool_stream *other =
+        crmm_priv_pool_stream_of(&req->pool->streams, extent->owner);
+    return other == req->stream || crmm_priv_pool_stream_is_fenced(other, extent->epoch);
+}
+
+/* Add one extent to a run. false: it has too many owners. */
+static bool extend(const request *req, run *found, const crmm_priv_extent *extent)
+{
+    found->size += extent->size;
+    if (extent->owner == CRMM_PRIV_POOL_CLEAN || extent->owner == crmm_priv_pool_owner(req) ||
+        extent->epoch <=
+            crmm_priv_pool_stream_seen(
+                req->stream, crmm_priv_pool_stream_of(&req->pool->streams, extent->owner))) {
+        return true;
+    }
+    for (uint32_t i = 0; i < found->owners; i++) {
+        crmm_priv_extent_source *wait = &found->waits[i];
+        if (wait->owner == extent->owner) {
+            wait->epoch = wait->epoch > extent->epoch ? wait->epoch : extent->epoch;
+            return true;
+        }
+    }
+    if (found->owners == MOST_RUN_OWNERS) {
+        return false;
+    }
+    found->waits[found->owners++] =
+        (crmm_priv_extent_source){.owner = extent->owner, .epoch = extent->epoch};
+    return true;
+}
+
+/* The run that begins at an extent, as far as it is needed. */
+static bool run_from(const request *req, const crmm_priv_extents *extents, uint32_t first,
+                     run *found)
+{
+    const crmm_priv_extent *extent = &extents->all[first];
+
+    *found = (run){.first = first};
+    while (could_use(req, extent) && extend(req, found, extent)) {
+        if (found->size >= req->size) {
+            return true;
+        }
+        if (extent->after == 0) {
+            return false;
+        }
+        extent = &extents->all[extent->after];
+    }
+    return false;
+}
+
+/* Whether a run could begin here and not earlier. */
+static bool is_first(const request *req, const crmm_priv_extents *extents, uint32_t index)
+{
+    const crmm_priv_extent *extent = &extents->all[index];
+
+    return could_use(req, extent) &&
+           (extent->before == 0 || !could_use(req, &extents->all[extent->before]));
+}
+
+/* The shortest run of neighbours that is long enough; the heap is locked. */
+static bool find_run(const request *req, const crmm_priv_extents *extents, run *best)
+{
+    int visits = 0;
+
+    *best = (run){.size = UINT64_MAX};
+    for (uint32_t i = 1; i < extents->capacity && visits < MOST_VISITS; i++) {
+        run found;
+        if (extents->all[i].state != CRMM_PRIV_POOL_FREE) {
+            continue;
+        }
+        visits++;
+        if (is_first(req, extents, i) && run_from(req, extents, i, &found) &&
+            found.size < best->size) {
+            *best = found;
+        }
+    }
+    return best->first != 0;
+}
+
+static void *gather(const request *req, crmm_priv_pool_heap *heap, bool is_direct)
+{
+    enum { ATTEMPTS = 4 };
+    crmm_priv_extents *extents = &heap->extents;
+
+    if (req->alignment > 1) {
+        return NULL;
+    }
+    for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
+        void *ptr = NULL;
+        run found;
+
+        crmm_priv_pool_heap_lock(heap);
+        bool any = find_run(req, extents, &found) && crmm_priv_extents_reserve(extents);
+        if (any && found.owners == 0) {
+            uint32_t index = crmm_priv_extents_take_run(extents, found.first, req->size);
+            extents->all[index].is_direct = is_direct;
+            ptr = address_of(extents->all[index].at);
+        }
+        crmm_priv_pool_heap_unlock(heap);
+        if (!any || ptr != NULL) {
+            return ptr;
+        }
+        for (uint32_t i = 0; i < found.owners; i++) {
+            if (wait_for(req, found.waits[i].owner, found.waits[i].epoch) != 0) {
+                return NULL;
+            }
+        }
+    }
+    return NULL;
+}
+
+/* ---- waiting on the CPU ---- */
+
+/* Wait for the oldest fenced memory that is not clean yet. false: there is none. */
+static bool wait_for_oldest(crmm_priv_pool *pool)
+{
+    uint32_t heaps = crmm_priv_pool_heap_count(pool);
+    uint32_t end = crmm_priv_pool_streams_end(&pool->streams);
+
+    for (uint32_t i = CRMM_PRIV_POOL_FIRST_STREAM; i < end; i++) {
+        crmm_priv_pool_stream *stream = crmm_priv_pool_stream_of(&pool->streams, i);
+        for (uint32_t k = 0; k < heaps; k++) {
+            crmm_priv_pool_heap *heap = crmm_priv_pool_heap_of(pool, k);
+            uint64_t epoch = 0;
+
+            crmm_priv_pool_heap_lock(heap);
+            const crmm_priv_extent_set *set = crmm_priv_extents_set(&heap->extents, stream->index);
+            if (set != NULL && set->oldest != 0) {
+                epoch = heap->extents.all[set->oldest].epoch;
+            }
+            crmm_priv_pool_heap_unlock(heap);
+            if (epoch != 0 && crmm_priv_pool_stream_is_fenced(stream, epoch) &&
+                crmm_priv_pool_stream_synchronize(&pool->streams, stream, epoch) == 0) {
+                crmm_priv_pool_settle_streams(pool);
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+int crmm_priv_pool_wait_for_all(crmm_priv_pool *pool)
+{
+    uint32_t end = crmm_priv_pool_streams_end(&pool->streams);
+    uint32_t heaps = crmm_priv_pool_heap_count(pool);
+    int previous = -1;
+
+    crmm_priv_pool_set_solo(pool, 0);
+    /* What is marked with a closed epoch was given back before the wait. */
+    uint64_t closed[CRMM_PRIV_POOL_MOST_STREAMS];
+    for (uint32_t i = CRMM_PRIV_POOL_FIRST_STREAM; i < end; i++) {
+        closed[i] = __atomic_fetch_add(&crmm_priv_pool_stream_of(&pool->streams, i)->epoch, 1,
+                                       __ATOMIC_ACQ_REL);
+    }
+    uint64_t stranded = __atomic_fetch_add(&pool->stranded_epoch, 1, __ATOMIC_ACQ_REL);
+    int code = 0;
+    if (pool->device >= 0) {
+        code = crmm_priv_cuda_try_enter_device(pool->device, &previous);
+        if (code == 0) {
+            code = crmm_priv_device_wait();
+            crmm_priv_cuda_leave_device(previous);
+        }
+        (void)__atomic_fetch_add(&pool->streams.synchronizes, 1, __ATOMIC_RELAXED);
+    }
+    if (code != 0) {
+        return code;
+    }
+    for (uint32_t i = CRMM_PRIV_POOL_FIRST_STREAM; i < end; i++) {
+        crmm_priv_pool_stream_set_done(crmm_priv_pool_stream_of(&pool->streams, i), closed[i]);
+    }
+    for (uint32_t i = 0; i < heaps; i++) {
+        crmm_priv_pool_heap *heap = crmm_priv_pool_heap_of(pool, i);
+        crmm_priv_pool_heap_lock(heap);
+        promote(pool, heap);
+        crmm_priv_extents_promote(&heap->extents, CRMM_PRIV_POOL_STRANDED, stranded);
+        crmm_priv_pool_heap_unlock(heap);
+    }
+    return 0;
+}
+
+/* ---- the order ---- */
+
+/* What there is without more memory: in the own heap, and the others that are not busy. */
+static void *search(const request *req, bool is_direct)
+{
+    uint32_t heaps = crmm_priv_pool_heap_count(req->pool);
+
+    crmm_priv_pool_settle_streams(req->pool);
+    void *ptr = look(req, req->heap, is_direct);
+    if (ptr == NULL) {
+        ptr = steal(req, req->heap, is_direct);
+    }
+    for (uint32_t i = 0; i < heaps && ptr == NULL; i++) {
+        crmm_priv_pool_heap *other = crmm_priv_pool_heap_of(req->pool, i);
+        if (other == req->heap || !crmm_priv_pool_heap_try(other)) {
+            continue;
+        }
+        ptr = take_seen(req, other, is_direct);
+        crmm_priv_pool_heap_unlock(other);
+        if (ptr == NULL) {
+            ptr = steal(req, other, is_direct);
+        }
+    }
+    return ptr;
+}
+
+/* The same after everything that caches hold. */
+static void *search_flushed(const request *req, bool is_direct)
+{
+    if (crmm_priv_pool_flush_all(req->pool) == 0) {
+        return NULL;
+    }
+    return search(req, is_direct);
+}
+
+static void *gather_all(const request *req, bool is_direct)
+{
+    void *ptr = gather(req, req->heap, is_direct);
+    uint32_t heaps = crmm_priv_pool_heap_count(req->pool);
+
+    for (uint32_t i = 0; i < heaps && ptr == NULL; i++) {
+        crmm_priv_pool_heap *other = crmm_priv_pool_heap_of(req->pool, i);
+        if (other != req->heap) {
+            ptr = gather(req, other, is_direct);
+        }
+    }
+    return ptr;
+}
+
+/* Grow until the request can be served. NULL: it is at its maximum, or upstream refuses. */
+static void *grow(const request *req, bool is_direct, crmm_priv_pool_growth *growth)
+{
+    enum { ATTEMPTS = 1000 }; /* that other threads may take away what was meant for this one */
+
+    for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
+        *growth = crmm_priv_pool_grow(req);
+        if (*growth != CRMM_PRIV_POOL_GREW) {
+            return NULL;
+        }
+        void *ptr = look(req, req->heap, is_direct);
+        if (ptr == NULL) {
+            ptr = gather(req, req->heap, is_direct);
+        }
+        if (ptr != NULL) {
+            return ptr;
+        }
+    }
+    return NULL;
+}
+
+/* Memory that nobody uses stands in the way: of the maximum, or of upstream. */
+static void *grow_anew(const request *req, bool is_direct, crmm_priv_pool_growth *growth)
+{
+    crmm_priv_pool *pool = req->pool;
+    size_t need = ((size_t)req->size + req->alignment) << CRMM_PRIV_POOL_GRANULE_SHIFT;
+    size_t held = crmm_priv_pool_held(pool);
+
+    if (*growth == CRMM_PRIV_POOL_AT_MAXIMUM && need > pool->maximum) {
+        return NULL;
+    }
+    size_t keep = pool->maximum != SIZE_MAX && pool->maximum > need ? pool->maximum - need : 0;
+    keep = *growth == CRMM_PRIV_POOL_AT_MAXIMUM ? keep : (held > need ? held - need : 0);
+    if (crmm_priv_pool_release(pool, keep) == 0) {
+        return NULL;
+    }
+    return grow(req, is_direct, growth);
+}
+
+/* Everything that waits for nobody. */
+static void *without_waiting(const request *req, bool is_direct, crmm_priv_pool_growth *growth)
+{
+    void *ptr = search(req, is_direct);
+
+    if (ptr == NULL) {
+        ptr = search_flushed(req, is_direct);
+    }
+    if (ptr == NULL) {
+        ptr = gather_all(req, is_direct);
+    }
+    if (ptr == NULL) {
+        ptr = grow(req, is_direct, growth);
+    }
+    if (ptr == NULL) {
+        ptr = grow_anew(req, is_direct, growth);
+    }
+    return ptr;
+}
+
+/* After a wait: what is there now. */
+static void *look_again(const request *req, bool is_direct, crmm_priv_pool_growth *growth)
+{
+    void *ptr = search(req, is_direct);
+
+    if (ptr == NULL) {
+        ptr = gather_all(req, is_direct);
+    }
+    return ptr != NULL ? ptr : grow_anew(req, is_direct, growth);
+}
+
+static crmm_status fail(const request *req, crmm_priv_pool_growth growth)
+{
+    crmm_priv_pool *pool = req->pool;
+    size_t bytes = (size_t)req->size << CRMM_PRIV_POOL_GRANULE_SHIFT;
+    crmm_memory_info info = {.struct_size = sizeof(info)};
+    crmm_error before = *crmm_last_error();
+
+    (void)crmm_priv_pool_info(&pool->base, &info);
+    if (growth == CRMM_PRIV_POOL_REFUSED && before.status != CRMM_SUCCESS) {
+        crmm_status status = crmm_status_is_allocation_failure(before.status)
+                                 ? CRMM_ERROR_OUT_OF_MEMORY
+                                 : before.status;
+        crmm_priv_fail(
+            status, before.native_code, bytes,
+            "%s: no %zu bytes: %zu live, %zu free, of which %zu pending, longest run %zu; "
+            "upstream refused: %s",
+            CRMM_PRIV_POOL_NAME, bytes, info.live, info.cached, info.pending, info.largest_free,
+            before.message);
+        crmm_priv_note_memory(info.live, info.cached, info.pending, info.largest_free);
+        return status;
+    }
+    crmm_priv_fail(
+        CRMM_ERROR_OUT_OF_MEMORY, 0, bytes,
+        "%s: no %zu bytes: %zu live, %zu free, of which %zu pending, longest run %zu, of "
+        "at most %zu",
+        CRMM_PRIV_POOL_NAME, bytes, info.live, info.cached, info.pending, info.largest_free,
+        pool->maximum);
+    crmm_priv_note_memory(info.live, info.cached, info.pending, info.largest_free);
+    return CRMM_ERROR_OUT_OF_MEMORY;
+}
+
+/* What is left to try when all else failed. */
+static void *by_waiting(const request *req, bool is_direct, crmm_priv_pool_growth *growth)
+{
+    void *ptr = NULL;
+
+    (void)crmm_priv_pool_flush_all(req->pool);
+    while (ptr == NULL && wait_for_oldest(req->pool)) {
+        ptr = look_again(req, is_direct, growth);
+    }
+    if (ptr == NULL && crmm_priv_pool_wait_for_all(req->pool) == 0) {
+        ptr = look_again(req, is_direct, growth);
+    }
+    return ptr;
+}
+
+/* Among several heaps a shortage is common, and the others' memory seldom worth the search. */
+static bool is_worth_searching(const request *req)
+{
+    crmm_priv_pool_heap *heap = req->heap;
+
+    if (req->pool->is_tight || crmm_priv_pool_heap_count(req->pool) == 1 ||
+        crmm_priv_pool_held(req->pool) >= req->pool->maximum / 2) {
+        return true;
+    }
+    uint32_t shortages = __atomic_add_fetch(&heap->shortages, 1, __ATOMIC_RELAXED);
+    return shortages % SELDOM == 0 ||
+           ((size_t)req->size << CRMM_PRIV_POOL_GRANULE_SHIFT) >= req->pool->page;
+}
+
+static void *try_all(const request *req, bool is_direct, crmm_priv_pool_growth *growth)
+{
+    void *ptr = NULL;
+
+    if (!is_worth_searching(req)) {
+        ptr = gather(req, req->heap, is_direct);
+        if (ptr == NULL) {
+            ptr = grow(req, is_direct, growth);
+        }
+        if (ptr != NULL) {
+            return ptr;
+        }
+    }
+    crmm_priv_pool_want_fences(req->pool, req->stream);
+    ptr = without_waiting(req, is_direct, growth);
+    return ptr != NULL ? ptr : by_waiting(req, is_direct, growth);
+}
+
+/* What failed on the way is nobody's business if the request is served at last. */
+static void *serve_cold(const request *req, bool is_direct, crmm_priv_pool_growth *growth)
+{
+    const crmm_error before = *crmm_last_error();
+    void *ptr = try_all(req, is_direct, growth);
+
+    if (ptr != NULL) {
+        crmm_priv_restore_error(&before);
+    }
+    return ptr;
+}
+
+crmm_status crmm_priv_pool_serve(crmm_priv_pool *pool, crmm_priv_pool_cache *cache,
+                                 crmm_stream handle, uint32_t size, uint32_t alignment,
+                                 bool is_direct, void **ptr, void **extra, uint32_t *more)
+{
+    crmm_priv_pool_growth growth = CRMM_PRIV_POOL_GREW;
+    crmm_priv_extent_source sources[2];
+    uint32_t fetched = 0;
+    request req = {.pool = pool,
+                   .stream = cache->stream,
+                   .handle = handle,
+                   .size = size,
+                   .alignment = alignment};
+    size_t count = near_sources(&req, sources);
+
+    req.heap = lock_own(pool, cache);
+    void *found = take(&req, req.heap, sources, count, is_direct);
+    while (found != NULL && fetched < *more) {
+        void *another = take(&req, req.heap, sources, count, is_direct);
+        if (another == NULL) {
+            break;
+        }
+        extra[fetched++] = another;
+    }
+    if (found == NULL) {
+        found = take_seen(&req, req.heap, is_direct);
+    }
+    crmm_priv_pool_heap_unlock(req.heap);
+    *more = fetched;
+    if (found == NULL) {
+        found = serve_cold(&req, is_direct, &growth);
+    }
+    if (found == NULL) {
+        return fail(&req, growth);
+    }
+    *ptr = found;
+    return CRMM_SUCCESS;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CRMM_DEVICE_POOL_SERVE_H
+#define CRMM_DEVICE_POOL_SERVE_H
+
+#include "cache.h"
+#include "memory.h"
+
+/*
+ * Serve a request that the cache cannot: from the heap, then by all that is left to try. In order:
+ *
+ *  1. own and clean memory, by the tighter fit; then what the stream has seen of others
+ *  2. what other streams' completed work makes clean
+ *  3. another stream's block, with a wait on the GPU
+ *  4. other heaps, the same way
+ *  5. what the caches hold
+ *  6. free neighbours together, with a wait for each stream among them
+ *  7. growth, by moving idle memory or from upstream
+ *  8. growth after idle memory was given back, where that is what hinders it
+ *  9. waiting, on the CPU, for the oldest fences, one after the other
+ * 10. waiting for everything
+ *
+ * `more` blocks of the same size are fetched besides, if the heap has them at once, into `extra`;
+ * `more` is set to how many. The block is marked as direct, or not, for the call that gives it
+ * back.
+ */
+crmm_status crmm_priv_pool_serve(crmm_priv_pool *pool, crmm_priv_pool_cache *cache,
+                                 crmm_stream handle, uint32_t size, uint32_t alignment,
+                                 bool is_direct, void **ptr, void **extra, uint32_t *more);
+
+/* Learn how far all streams' work has come, and make what is complete clean. */
+void crmm_priv_pool_settle_streams(crmm_priv_pool *pool);
+
+/* Wait for all work on the device: everything given back so far is clean then. A CUDA error code.
+ */
+int crmm_priv_pool_wait_for_all(crmm_priv_pool *pool);
+
+/* Let other streams' next calls mark what they gave back. */
+void crmm_priv_pool_want_fences(crmm_priv_pool *pool, const crmm_priv_pool_stream *but);
+
+#endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CRMM_DEVICE_POOL_SPIN_H
+#define CRMM_DEVICE_POOL_SPIN_H
+
+/*
+ * Locks for a few dozen instructions, never held across a system call or a call of CUDA's. A thread
+ * that does not get one soon lets others run, since its holder may have been stopped.
+ */
+
+#include <sched.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct crmm_priv_spin {
+    uint32_t taken;
+} crmm_priv_spin;
+
+static inline bool crmm_priv_spin_try(crmm_priv_spin *lock)
+{
+    return __atomic_exchange_n(&lock->taken, 1u, __ATOMIC_ACQUIRE) == 0;
+}
+
+static inline void crmm_priv_spin_wait(const crmm_priv_spin *lock)
+{
+    enum { PATIENCE = 200 };
+
+    for (int i = 0; __atomic_load_n(&lock->taken, __ATOMIC_RELAXED) != 0; i++) {
+        if (i >= PATIENCE) {
+            (void)sched_yield();
+            i = 0;
+        }
+#if defined(__x86_64__) || defined(__i386__)
+        __builtin_ia32_pause();
+#endif
+    }
+}
+
+static inline void crmm_priv_spin_lock(crmm_priv_spin *lock)
+{
+    while (!crmm_priv_spin_try(lock)) {
+        crmm_priv_spin_wait(lock);
+    }
+}
+
+static inline void crmm_priv_spin_unlock(crmm_priv_spin *lock)
+{
+    __atomic_store_n(&lock->taken, 0u, __ATOMIC_RELEASE);
+}
+
+#endif

@@ -1,0 +1,763 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <crmm/device/pool_memory_resource.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <crmm/core/alignment.h>
+#include <crmm/device/cuda_memory_resource.h>
+#include <crmm/device/vmm_memory_resource.h>
+#include <crmm/internal/fail.h>
+#include <crmm/internal/floor.h>
+#include <crmm/internal/options.h>
+#include <crmm/internal/report.h>
+#include <crmm/internal/validate.h>
+
+#include "pool/cache.h"
+#include "pool/memory.h"
+#include "pool/serve.h"
+
+static const char class_name[] = CRMM_PRIV_POOL_NAME;
+
+static const size_t DEFAULT_PAGE = (size_t)4 << 20; /* see docs/pool.md for why */
+static const size_t TIGHT_PAGE = (size_t)2 << 20;
+static const size_t PAGE_UNIT = (size_t)2 << 20; /* the granularity of devices */
+
+static crmm_priv_pool *pool_of(crmm_resource *resource)
+{
+    return (crmm_priv_pool *)resource;
+}
+
+/* ---- the process ---- */
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static uint64_t generation; /* a forked child has a higher one than its parent */
+static uint64_t serials;
+
+static void note_fork(void)
+{
+    __atomic_store_n(&generation, generation + 1, __ATOMIC_RELAXED);
+}
+
+static void handle_forks(void)
+{
+    (void)pthread_atfork(NULL, NULL, note_fork);
+}
+
+/* A pool's locks may be held by threads that a forked child has not, and its memory is CUDA's. */
+static bool is_forked(const crmm_priv_pool *pool)
+{
+    return pool->generation != __atomic_load_n(&generation, __ATOMIC_RELAXED);
+}
+
+/* ---- streams ---- */
+
+typedef struct identity {
+    uint64_t id;
+    bool is_default;
+} identity;
+
+/* The per-thread stream of the pool's device, whichever is current. */
+static int identify_per_thread(const crmm_priv_pool *pool, identity *who)
+{
+    int previous = -1;
+    int code = crmm_priv_cuda_try_enter_device(pool->device, &previous);
+
+    if (code == 0) {
+        code = crmm_priv_stream_identify(CRMM_STREAM_PER_THREAD, &who->id);
+        crmm_priv_cuda_leave_device(previous);
+    }
+    who->is_default = true;
+    return code;
+}
+
+static inline int identify(const crmm_priv_pool *pool, crmm_stream stream, identity *who)
+{
+    if ((uintptr_t)stream > (uintptr_t)CRMM_STREAM_PER_THREAD) {
+        who->is_default = false;
+        return crmm_priv_stream_identify(stream, &who->id);
+    }
+    if (stream == CRMM_STREAM_PER_THREAD) {
+        return identify_per_thread(pool, who);
+    }
+    *who = (identity){.id = CRMM_PRIV_POOL_LEGACY_STREAM, .is_default = true};
+    return 0;
+}
+
+__attribute__((noinline, cold)) static crmm_status refuse(const crmm_priv_pool *pool,
+                                                          crmm_stream stream, size_t bytes,
+                                                          int code)
+{
+    if (is_forked(pool)) {
+        return FAIL_BYTES(CRMM_ERROR_FORKED, 0, bytes,
+                          "%s: a pool cannot be used in a forked child of the process that made it",
+                          class_name);
+    }
+    if (code == CRMM_PRIV_CAPTURING) {
+        return FAIL_BYTES(CRMM_ERROR_UNSUPPORTED, 0, bytes,
+                          "%s: stream %p is being captured, and what a pool hands out in a capture "
+                          "could not be given back in it",
+                          class_name, (void *)stream);
+    }
+    return crmm_priv_cuda_stream_failed(class_name, stream, code);
+}
+
+/* ---- allocation ---- */
+
+static uint32_t granules_of(size_t bytes)
+{
+    return (uint32_t)((bytes + CRMM_PRIV_POOL_GRANULE - 1) >> CRMM_PRIV_POOL_GRANULE_SHIFT);
+}
+
+static crmm_status no_host_memory(size_t bytes)
+{
+    return FAIL_BYTES(CRMM_ERROR_OUT_OF_MEMORY, 0, bytes, "%s: no host memory for a cache",
+                      class_name);
+}
+
+static bool is_cached(size_t bytes, size_t alignment)
+{
+    return bytes <= (size_t)CRMM_PRIV_POOL_LARGEST_CLASS << CRMM_PRIV_POOL_GRANULE_SHIFT &&
+           alignment <= CRMM_PRIV_POOL_GRANULE;
+}
+
+/* Large blocks, and those with an alignment of their own. */
+__attribute__((noinline)) static crmm_status allocate_direct(crmm_priv_pool *pool,
+                                                             crmm_priv_pool_cache *cache,
+                                                             crmm_stream stream, size_t bytes,
+                                                             size_t alignment, void **ptr)
+{
+    const size_t most = (size_t)(UINT32_MAX / 4) << CRMM_PRIV_POOL_GRANULE_SHIFT;
+    size_t granules =
+        alignment > CRMM_PRIV_POOL_GRANULE ? alignment >> CRMM_PRIV_POOL_GRANULE_SHIFT : 1;
+    uint32_t none = 0;
+
+    if (bytes > pool->maximum || bytes > most || alignment > most) {
+        return FAIL_BYTES(CRMM_ERROR_OUT_OF_MEMORY, 0, bytes,
+                          "%s: %zu bytes with alignment %zu are more than it may hold, %zu",
+                          class_name, bytes, alignment,
+                          pool->maximum < most ? pool->maximum : most);
+    }
+    return crmm_priv_pool_serve(pool, cache, stream, granules_of(bytes), (uint32_t)granules, true,
+                                ptr, NULL, &none);
+}
+
+/* The cache has no block of the class: fetch one, and a few for later. */
+__attribute__((noinline)) static crmm_status allocate_missed(crmm_priv_pool *pool,
+                                                             crmm_priv_pool_cache *cache,
+                                                             crmm_stream stream,
+                                                             uint32_t class_index, void **ptr)
+{
+    void *extra[CRMM_PRIV_POOL_MOST_SMALL];
+    uint32_t more = crmm_priv_pool_cache_missed(cache, class_index);
+
+    crmm_status status = crmm_priv_pool_serve(
+        pool, cache, stream, crmm_priv_pool_class_size(class_index), 1, false, ptr, extra, &more);
+    if (status != CRMM_SUCCESS) {
+        return status;
+    }
+    more = crmm_priv_pool_cache_fill(cache, class_index, extra, more);
+    if (more > 0) {
+        uint16_t owner = cache->stream == NULL ? CRMM_PRIV_POOL_CLEAN : cache->stream->index;
+        crmm_priv_pool_give_to_heaps(pool, extra, more, owner, cache->epoch);
+    }
+    crmm_priv_pool_mark_live(crmm_priv_pool_chunks_find(&pool->chunks, *ptr), *ptr, class_index);
+    return CRMM_SUCCESS;
+}
+
+static inline crmm_status allocate_for(crmm_priv_pool *pool, crmm_stream stream, identity who,
+                                       size_t bytes, size_t alignment, void **ptr)
+{
+    crmm_priv_pool_cache *cache = crmm_priv_pool_cache_of(pool, who.id, who.is_default);
+
+    if (cache == NULL) {
+        return no_host_memory(bytes);
+    }
+    if (!is_cached(bytes, alignment)) {
+        return allocate_direct(pool, cache, stream, bytes, alignment, ptr);
+    }
+    uint32_t class_index = crmm_priv_pool_class_of(granules_of(bytes));
+    void *block = crmm_priv_pool_cache_pop(cache, class_index);
+    if (block == NULL) {
+        return allocate_missed(pool, cache, stream, class_index, ptr);
+    }
+    crmm_priv_pool_mark_live(crmm_priv_pool_chunks_find(&pool->chunks, block), block, class_index);
+    *ptr = block;
+    return CRMM_SUCCESS;
+}
+
+static crmm_status pool_allocate(crmm_resource *resource, crmm_stream stream, size_t bytes,
+                                 size_t alignment, void **ptr)
+{
+    crmm_priv_pool *pool = pool_of(resource);
+    identity who;
+
+    if (__builtin_expect(is_forked(pool), 0)) {
+        return refuse(pool, stream, bytes, 0);
+    }
+    int code = identify(pool, stream, &who);
+    if (__builtin_expect(code != 0, 0)) {
+        return refuse(pool, stream, bytes, code);
+    }
+    return allocate_for(pool, stream, who, bytes, alignment, ptr);
+}
+
+static crmm_status pool_allocate_sync(crmm_resource *resource, size_t bytes, size_t alignment,
+                                      void **ptr)
+{
+    crmm_priv_pool *pool = pool_of(resource);
+    const identity nobody = {.id = CRMM_PRIV_POOL_NO_STREAM};
+
+    if (__builtin_expect(is_forked(pool), 0)) {
+        return refuse(pool, NULL, bytes, 0);
+    }
+    return allocate_for(pool, NULL, nobody, bytes, alignment, ptr);
+}
+
+/* ---- deallocation ---- */
+
+/* What is wrong with a block that is not known, or not so. */
+__attribute__((noinline, cold)) static void report_block(crmm_priv_pool *pool, void *ptr,
+                                                         size_t bytes, size_t alignment)
+{
+    crmm_misuse found = {.kind = CRMM_MISUSE_FOREIGN_POINTER,
+                         .resource_name = class_name,
+                         .ptr = ptr,
+                         .bytes = bytes,
+                         .alignment = alignment};
+    const crmm_priv_pool_chunk *chunk = crmm_priv_pool_chunks_find(&pool->chunks, ptr);
+
+    if (chunk == NULL) {
+        crmm_priv_report(found, "%s: %p given back with %zu bytes is not from this pool",
+                         class_name, ptr, bytes);
+        return;
+    }
+    size_t live = crmm_priv_pool_block_bytes(pool, chunk, ptr);
+    if (live != 0) {
+        found.kind = CRMM_MISUSE_SIZE_MISMATCH;
+        crmm_priv_report(
+            found, "%s: %p given back with %zu bytes and alignment %zu is a block of %zu bytes",
+            class_name, ptr, bytes, alignment, live);
+        return;
+    }
+    if (crmm_priv_pool_is_block_start(pool, chunk, ptr)) {
+        found.kind = CRMM_MISUSE_DOUBLE_FREE;
+        crmm_priv_report(found, "%s: %p of %zu bytes was given back before", class_name, ptr,
+                         bytes);
+        return;
+    }
+    crmm_priv_report(found, "%s: no block of this pool begins at %p, given back with %zu bytes",
+                     class_name, ptr, bytes);
+}
+
+__attribute__((noinline, cold)) static void report_stream(crmm_priv_pool *pool, crmm_stream stream,
+                                                          void *ptr, size_t bytes, int code)
+{
+    crmm_misuse found = {.kind = CRMM_MISUSE_CUDA,
+                         .native_code = code,
+                         .resource_name = class_name,
+                         .ptr = ptr,
+                         .bytes = bytes};
+
+    if (is_forked(pool)) {
+        found.kind = CRMM_MISUSE_FORKED;
+        found.native_code = 0;
+        crmm_priv_report(found, "%s: %p given back in a forked child", class_name, ptr);
+        return;
+    }
+    if (code == CRMM_PRIV_CAPTURING) {
+        found.kind = CRMM_MISUSE_UNSUPPORTED;
+        found.native_code = 0;
+        crmm_priv_report(found, "%s: %p given back on stream %p, which is being captured",
+                         class_name, ptr, (void *)stream);
+        return;
+    }
+    if (crmm_priv_cuda_ready(class_name) != CRMM_SUCCESS) {
+        return; /* the program is ending */
+    }
+    crmm_priv_report(found, "%s: %p given back on stream %p, of which CUDA says: %s (%s)",
+                     class_name, ptr, (void *)stream, crmm_priv_cuda_error_name(code),
+                     crmm_priv_cuda_error_text(code));
+}
+
+/* Idle memory above the threshold goes back. */
+static void keep_threshold(crmm_priv_pool *pool)
+{
+    if (crmm_priv_pool_held(pool) > pool->release_threshold) {
+        crmm_priv_pool_settle_streams(pool);
+        (void)crmm_priv_pool_release(pool, pool->release_threshold);
+    }
+}
+
+static void after_free(crmm_priv_pool *pool, crmm_priv_pool_cache *cache, crmm_stream stream,
+                       bool is_time)
+{
+    if (is_time) {
+        crmm_priv_pool_cache_fence(cache, stream);
+    }
+    if (pool->release_threshold != SIZE_MAX) {
+        keep_threshold(pool);
+    }
+}
+
+/* The counterpart of allocate_direct(). false: there is no such block. */
+static bool release_direct(crmm_priv_pool *pool, const crmm_priv_pool_cache *cache, void *ptr,
+                           size_t bytes)
+{
+    const crmm_priv_pool_chunk *chunk = crmm_priv_pool_chunks_find(&pool->chunks, ptr);
+
+    if (chunk == NULL || (uintptr_t)ptr % CRMM_PRIV_POOL_GRANULE != 0 ||
+        bytes > (size_t)UINT32_MAX << CRMM_PRIV_POOL_GRANULE_SHIFT) {
+        return false;
+    }
+    crmm_priv_pool_heap *heap = chunk->heap;
+    uint16_t owner = cache->stream == NULL ? CRMM_PRIV_POOL_CLEAN : cache->stream->index;
+    uint64_t epoch = cache->stream == NULL ? 0 : crmm_priv_pool_stream_epoch(cache->stream);
+
+    crmm_priv_pool_heap_lock(heap);
+    crmm_priv_extents *extents = &heap->extents;
+    uint32_t index =
+        crmm_priv_extents_lookup(extents, (uintptr_t)ptr >> CRMM_PRIV_POOL_GRANULE_SHIFT);
+    bool right = index != 0 && extents->all[index].is_direct &&
+                 extents->all[index].size == granules_of(bytes);
+    if (right) {
+        extents->all[index].is_direct = 0;
+        if (!crmm_priv_extents_reserve_owner(extents, owner)) {
+            owner = CRMM_PRIV_POOL_STRANDED;
+            epoch = __atomic_load_n(&pool->stranded_epoch, __ATOMIC_ACQUIRE);
+        }
+        crmm_priv_extents_release(extents, index, owner, epoch);
+    }
+    crmm_priv_pool_heap_unlock(heap);
+    return right;
+}
+
+__attribute__((noinline)) static void deallocate_direct(crmm_priv_pool *pool,
+                                                        crmm_priv_pool_cache *cache,
+                                                        crmm_stream stream, void *ptr, size_t bytes,
+                                                        size_t alignment)
+{
+    if (!release_direct(pool, cache, ptr, bytes)) {
+        report_block(pool, ptr, bytes, alignment);
+        return;
+    }
+    after_free(pool, cache, stream, crmm_priv_pool_cache_note(cache, bytes));
+}
+
+/* No cache can be made: the block goes to its heap, marked as nobody's. */
+__attribute__((noinline, cold)) static void deallocate_stranded(crmm_priv_pool *pool, void *ptr,
+                                                                size_t bytes, size_t alignment)
+{
+    crmm_priv_pool_chunk *chunk = crmm_priv_pool_chunks_find(&pool->chunks, ptr);
+    bool right = false;
+
+    if (chunk != NULL && is_cached(bytes, alignment)) {
+        right = crmm_priv_pool_mark_free(chunk, ptr, crmm_priv_pool_class_of(granules_of(bytes)));
+    }
+    if (!right) {
+        report_block(pool, ptr, bytes, alignment);
+        return;
+    }
+    crmm_priv_pool_give_to_heaps(pool, &ptr, 1, CRMM_PRIV_POOL_STRANDED,
+                                 __atomic_load_n(&pool->stranded_epoch, __ATOMIC_ACQUIRE));
+}
+
+static inline void deallocate_for(crmm_priv_pool *pool, crmm_stream stream, identity who, void *ptr,
+                                  size_t bytes, size_t alignment)
+{
+    crmm_priv_pool_cache *cache = crmm_priv_pool_cache_of(pool, who.id, who.is_default);
+
+    if (__builtin_expect(cache == NULL, 0)) {
+        deallocate_stranded(pool, ptr, bytes, alignment);
+        return;
+    }
+    if (!is_cached(bytes, alignment)) {
+        deallocate_direct(pool, cache, stream, ptr, bytes, alignment);
+        return;
+    }
+    uint32_t class_index = crmm_priv_pool_class_of(granules_of(bytes));
+    crmm_priv_pool_chunk *chunk = crmm_priv_pool_chunks_find(&pool->chunks, ptr);
+    if (__builtin_expect(chunk == NULL || !crmm_priv_pool_mark_free(chunk, ptr, class_index), 0)) {
+        report_block(pool, ptr, bytes, alignment);
+        return;
+    }
+    bool is_time = crmm_priv_pool_cache_push(cache, class_index, ptr);
+    if (__builtin_expect(is_time || pool->release_threshold != SIZE_MAX, 0)) {
+        after_free(pool, cache, stream, is_time);
+    }
+}
+
+static void pool_deallocate(crmm_resource *resource, crmm_stream stream, void *ptr, size_t bytes,
+                            size_t alignment)
+{
+    crmm_priv_pool *pool = pool_of(resource);
+    identity who;
+
+    int code = __builtin_expect(is_forked(pool), 0) ? -1 : identify(pool, stream, &who);
+    if (__builtin_expect(code != 0, 0)) {
+        report_stream(pool, stream, ptr, bytes, code);
+        return;
+    }
+    deallocate_for(pool, stream, who, ptr, bytes, alignment);
+}
+
+static void pool_deallocate_sync(crmm_resource *resource, void *ptr, size_t bytes, size_t alignment)
+{
+    crmm_priv_pool *pool = pool_of(resource);
+    const identity nobody = {.id = CRMM_PRIV_POOL_NO_STREAM};
+
+    if (__builtin_expect(is_forked(pool), 0)) {
+        report_stream(pool, NULL, ptr, bytes, 0);
+        return;
+    }
+    deallocate_for(pool, NULL, nobody, ptr, bytes, alignment);
+}
+
+static void pool_deallocate_ptr(crmm_resource *resource, crmm_stream stream, void *ptr)
+{
+    crmm_priv_pool *pool = pool_of(resource);
+    const crmm_priv_pool_chunk *chunk =
+        is_forked(pool) ? NULL : crmm_priv_pool_chunks_find(&pool->chunks, ptr);
+    size_t bytes = chunk == NULL ? 0 : crmm_priv_pool_block_bytes(pool, chunk, ptr);
+
+    if (is_forked(pool)) {
+        report_stream(pool, stream, ptr, 0, 0);
+    } else if (bytes == 0) {
+        report_block(pool, ptr, 0, CRMM_PRIV_POOL_GRANULE);
+    } else {
+        /* A small block that did not come from a cache has an alignment of its own. */
+        bool is_marked = crmm_priv_pool_marked_class(chunk, ptr) != UINT32_MAX;
+        size_t alignment = is_marked ? CRMM_PRIV_POOL_GRANULE : CRMM_PRIV_POOL_GRANULE * 2;
+        if (pool->is_stream_ordered) {
+            pool_deallocate(resource, stream, ptr, bytes, alignment);
+        } else {
+            pool_deallocate_sync(resource, ptr, bytes, alignment);
+        }
+    }
+}
+
+/* ---- the other operations ---- */
+
+static crmm_resource *pool_upstream(const crmm_resource *resource)
+{
+    return ((const crmm_priv_pool *)resource)->upstream;
+}
+
+static crmm_status pool_trim(crmm_resource *resource, size_t bytes_to_keep, size_t *released)
+{
+    crmm_priv_pool *pool = pool_of(resource);
+    size_t further = 0;
+
+    if (is_forked(pool)) {
+        return refuse(pool, NULL, 0, 0);
+    }
+    (void)crmm_priv_pool_flush_all(pool);
+    crmm_priv_pool_set_solo(pool, 0);
+    crmm_priv_pool_settle_streams(pool);
+    *released = crmm_priv_pool_release(pool, bytes_to_keep);
+    if (crmm_resource_trim(pool->upstream, bytes_to_keep, &further) == CRMM_SUCCESS &&
+        !pool->is_in_place) {
+        /* What went from the pool to an upstream that keeps it, and from there on, counts once. */
+        *released = further > *released ? further : *released;
+    }
+    return CRMM_SUCCESS;
+}
+
+static size_t pool_describe(const crmm_resource *resource, char *text, size_t size)
+{
+    const crmm_priv_pool *pool = (const crmm_priv_pool *)resource;
+    char maximum[32] = "none";
+    int length;
+
+    if (pool->maximum != SIZE_MAX) {
+        (void)snprintf(maximum, sizeof(maximum), "%zu", pool->maximum);
+    }
+    length =
+        snprintf(text, size, "%s (device %d, maximum %s, %s of %zu%s%s)", class_name, pool->device,
+                 maximum, pool->is_in_place ? "grown in place by pages" : "chunks", pool->page,
+                 pool->is_tight ? ", tight" : "", pool->validates ? ", validating" : "");
+    return crmm_priv_describe_over(pool->upstream, text, size, (size_t)length);
+}
+
+/* ---- the end ---- */
+
+/* Whether everything in the heaps is complete and no memory has two addresses. */
+static bool is_settled(const crmm_priv_pool *pool)
+{
+    for (uint32_t i = 0; i < pool->heap_count; i++) {
+        const crmm_priv_extents *extents = &pool->heaps[i]->extents;
+        if (extents->leaving != 0 ||
+            extents->free_granules !=
+                crmm_priv_extents_set(extents, CRMM_PRIV_POOL_CLEAN)->granules) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void free_parts(crmm_priv_pool *pool)
+{
+    crmm_priv_pool_delete_caches(pool);
+    crmm_priv_pool_chunks_finish(&pool->chunks);
+    for (uint32_t i = 0; i < pool->heap_count; i++) {
+        crmm_priv_extents_finish(&pool->heaps[i]->extents);
+        pthread_mutex_destroy(&pool->heaps[i]->mutex);
+        free(pool->heaps[i]);
+    }
+    pthread_mutex_destroy(&pool->mutex);
+    pthread_cond_destroy(&pool->grown);
+}
+
+static void report_leak(size_t live, size_t left)
+{
+    if (live > 0) {
+        crmm_priv_report(
+            (crmm_misuse){.kind = CRMM_MISUSE_LEAK, .resource_name = class_name, .bytes = live},
+            "%s: released with %zu bytes alive; the memory that holds them, %zu bytes, is lost",
+            class_name, live, left);
+    }
+}
+
+static void pool_destroy(crmm_resource *resource)
+{
+    crmm_priv_pool *pool = pool_of(resource);
+    size_t live = 0;
+    size_t left = 0;
+    /* At exit CUDA takes everything back; in a forked child nothing here is the child's. */
+    bool usable =
+        !is_forked(pool) && (pool->device < 0 || crmm_priv_cuda_ready(class_name) == CRMM_SUCCESS);
+
+    if (usable) {
+        (void)crmm_priv_pool_flush_all(pool);
+        live = crmm_priv_pool_live(pool);
+        crmm_priv_pool_set_solo(pool, 0);
+        crmm_priv_pool_settle_streams(pool);
+        int code = is_settled(pool) ? 0 : crmm_priv_pool_wait_for_all(pool);
+        left = code == 0 ? crmm_priv_pool_give_back(pool) : crmm_priv_pool_held(pool);
+        report_leak(live, left);
+        crmm_priv_pool_streams_finish(&pool->streams);
+    }
+    crmm_resource *upstream = pool->upstream;
+    free_parts(pool);
+    crmm_resource_storage_free(resource);
+    crmm_resource_release(&upstream);
+}
+
+static const crmm_resource_ops pool_ops = {
+    .struct_size = sizeof(crmm_resource_ops),
+    .allocate_sync = pool_allocate_sync,
+    .deallocate_sync = pool_deallocate_sync,
+    .destroy = pool_destroy,
+    .allocate = pool_allocate,
+    .deallocate = pool_deallocate,
+    .deallocate_ptr = pool_deallocate_ptr,
+    .upstream = pool_upstream,
+    .trim = pool_trim,
+    .info = crmm_priv_pool_info,
+    .describe = pool_describe,
+};
+
+/* ---- creation ---- */
+
+_Static_assert(sizeof(crmm_pool_memory_resource_options) == 12 * sizeof(size_t),
+               "options structs have no padding");
+
+void crmm_pool_memory_resource_options_init(crmm_pool_memory_resource_options *options)
+{
+    crmm_priv_init_options(options, sizeof(*options));
+}
+
+static crmm_status check_options(const crmm_pool_memory_resource_options *options)
+{
+    size_t maximum = options->maximum_pool_size;
+
+    if (maximum != 0 && options->initial_pool_size > maximum) {
+        return FAIL(CRMM_ERROR_INVALID_ARGUMENT, 0,
+                    "%s: options->initial_pool_size %zu is more than maximum_pool_size %zu",
+                    class_name, options->initial_pool_size, maximum);
+    }
+    if (maximum != 0 && options->target_pool_size > maximum) {
+        return FAIL(CRMM_ERROR_INVALID_ARGUMENT, 0,
+                    "%s: options->target_pool_size %zu is more than maximum_pool_size %zu",
+                    class_name, options->target_pool_size, maximum);
+    }
+    if (options->handle_size > PTRDIFF_MAX / 4 || options->initial_pool_size > PTRDIFF_MAX / 4) {
+        return FAIL(CRMM_ERROR_OUT_OF_MEMORY, 0,
+                    "%s: options->handle_size %zu or initial_pool_size %zu is more than can exist",
+                    class_name, options->handle_size, options->initial_pool_size);
+    }
+    return CRMM_SUCCESS;
+}
+
+/* The later slots of a table exist only as far as its size says. */
+static void look_at_upstream(crmm_priv_pool *pool)
+{
+    const crmm_resource_ops *ops = pool->upstream->ops;
+    const size_t in_place = offsetof(crmm_resource_ops, unreserve) + sizeof(ops->unreserve);
+    const size_t moving = offsetof(crmm_resource_ops, move_end) + sizeof(ops->move_end);
+
+    pool->is_stream_ordered = crmm_resource_has(pool->upstream, CRMM_STREAM_ORDERED);
+    pool->is_in_place = ops->struct_size >= in_place && ops->reserve != NULL &&
+                        ops->commit != NULL && ops->decommit != NULL && ops->unreserve != NULL;
+    pool->can_move = pool->is_in_place && ops->struct_size >= moving && ops->move_begin != NULL &&
+                     ops->move_end != NULL;
+}
+
+static void take_options(crmm_priv_pool *pool, const crmm_pool_memory_resource_options *options)
+{
+    size_t page = options->handle_size;
+
+    if (page == 0) {
+        page = options->tight != 0 ? TIGHT_PAGE : DEFAULT_PAGE;
+    }
+    pool->page = crmm_align_up(page, PAGE_UNIT);
+    pool->maximum = options->maximum_pool_size != 0 ? options->maximum_pool_size : SIZE_MAX;
+    pool->target = options->target_pool_size;
+    pool->is_tight = options->tight != 0;
+    pool->validates = options->validate != 0;
+    pool->cache_option = options->stream_cache_size;
+    pool->on_chunk = options->on_chunk;
+    pool->on_chunk_user_data = options->on_chunk_user_data;
+    pool->release_threshold = SIZE_MAX;
+    if (options->release_threshold != 0) {
+        pool->release_threshold =
+            options->release_threshold == CRMM_RELEASE_ALL ? 0 : (size_t)options->release_threshold;
+    }
+    pool->most_heaps = CRMM_PRIV_POOL_MOST_HEAPS;
+    if (options->heap_count != 0 && options->heap_count < CRMM_PRIV_POOL_MOST_HEAPS) {
+        pool->most_heaps = (uint32_t)options->heap_count;
+    } else if (options->heap_count == 0 && pool->is_tight) {
+        pool->most_heaps = 1;
+    }
+}
+
+static crmm_status choose_device(crmm_priv_pool *pool)
+{
+    pool->device = crmm_resource_device(pool->upstream);
+    if (pool->device >= 0 || !pool->is_stream_ordered) {
+        return CRMM_SUCCESS;
+    }
+    return crmm_priv_cuda_current_device(&pool->device);
+}
+
+static crmm_status set_up(crmm_priv_pool *pool, const crmm_pool_memory_resource_options *options)
+{
+    pthread_mutex_init(&pool->mutex, NULL);
+    pthread_cond_init(&pool->grown, NULL);
+    look_at_upstream(pool);
+    take_options(pool, options);
+    pool->stranded_epoch = 1;
+    crmm_status status = choose_device(pool);
+    if (status != CRMM_SUCCESS) {
+        return status;
+    }
+    crmm_priv_pool_streams_init(&pool->streams, pool->device);
+    if (crmm_priv_pool_add_heap(pool) == NULL) {
+        return FAIL(CRMM_ERROR_OUT_OF_MEMORY, 0, "%s: no host memory for the resource", class_name);
+    }
+    crmm_priv_pool_set_budget(pool);
+    int previous = -1;
+    status = crmm_priv_cuda_enter_device(pool->device, &previous);
+    if (status == CRMM_SUCCESS && options->initial_pool_size > 0) {
+        status = crmm_priv_pool_prime(pool, options->initial_pool_size);
+        crmm_priv_cuda_leave_device(previous);
+    } else if (status == CRMM_SUCCESS) {
+        crmm_priv_cuda_leave_device(previous);
+    }
+    return status;
+}
+
+/* Takes the reference over. */
+static crmm_status create(crmm_resource *upstream, const crmm_pool_memory_resource_options *options,
+                          crmm_resource **out)
+{
+    crmm_priv_pool *created = crmm_resource_storage_allocate(sizeof(*created));
+
+    if (created == NULL) {
+        crmm_resource_release(&upstream);
+        return FAIL(CRMM_ERROR_OUT_OF_MEMORY, 0, "%s: no host memory for the resource", class_name);
+    }
+    (void)pthread_once(&once, handle_forks);
+    created->upstream = upstream;
+    created->serial = __atomic_add_fetch(&serials, 1, __ATOMIC_RELAXED);
+    created->generation = __atomic_load_n(&generation, __ATOMIC_RELAXED);
+    crmm_resource_init(&created->base, &pool_ops, class_name, crmm_resource_properties(upstream));
+    crmm_status status = set_up(created, options);
+    if (status != CRMM_SUCCESS) {
+        crmm_error why = *crmm_last_error();
+        pool_destroy(&created->base);
+        crmm_priv_restore_error(&why);
+        return status;
+    }
+    if (created->device >= 0) {
+        crmm_resource_bind_device(&created->base, created->device);
+    }
+    *out = &created->base;
+    return CRMM_SUCCESS;
+}
+
+crmm_status crmm_pool_memory_resource_create(crmm_resource *upstream,
+                                             const crmm_pool_memory_resource_options *options,
+                                             crmm_resource **out)
+{
+    crmm_pool_memory_resource_options known;
+
+    crmm_status status = crmm_priv_load_options(class_name, &known, sizeof(known), options);
+    if (status == CRMM_SUCCESS && out == NULL) {
+        status = FAIL(CRMM_ERROR_INVALID_ARGUMENT, 0, "%s: out is NULL", class_name);
+    }
+    if (status == CRMM_SUCCESS) {
+        status = check_options(&known);
+    }
+    if (status != CRMM_SUCCESS) {
+        return status;
+    }
+    if (upstream != NULL) {
+        (void)crmm_resource_retain(upstream);
+    } else {
+        status = crmm_vmm_memory_resource_create(NULL, &upstream);
+        if (status != CRMM_SUCCESS) {
+            return status;
+        }
+    }
+    return create(upstream, &known, out);
+}
+
+/* ---- what else a pool tells ---- */
+
+bool crmm_priv_pool_is_pool(const crmm_resource *resource, const char *who)
+{
+    return crmm_priv_require_class(who, resource, &pool_ops) == CRMM_SUCCESS;
+}
+
+size_t crmm_pool_memory_resource_pool_size(const crmm_resource *pool)
+{
+    if (!crmm_priv_check_class("crmm_pool_memory_resource_pool_size", pool, &pool_ops)) {
+        return 0;
+    }
+    return crmm_priv_pool_held((const crmm_priv_pool *)pool);
+}
+
+crmm_status crmm_pool_memory_resource_retire_stream(crmm_resource *pool, crmm_stream stream)
+{
+    identity who;
+
+    crmm_status status =
+        crmm_priv_require_class("crmm_pool_memory_resource_retire_stream", pool, &pool_ops);
+    if (status != CRMM_SUCCESS) {
+        return status;
+    }
+    crmm_priv_pool *own = pool_of(pool);
+    int code = is_forked(own) ? -1 : identify(own, stream, &who);
+    if (code != 0) {
+        return refuse(own, stream, 0, code);
+    }
+    crmm_priv_pool_cache *cache = crmm_priv_pool_cache_of(own, who.id, who.is_default);
+    if (cache == NULL) {
+        return no_host_memory(0);
+    }
+    (void)crmm_priv_pool_flush_all(own);
+    return crmm_priv_cuda_check("cuEventRecord",
+                                crmm_priv_pool_stream_fence(&own->streams, cache->stream, stream));
+}

@@ -116,10 +116,9 @@ static crmm_status no_host_memory(size_t bytes)
                       class_name);
 }
 
-static bool is_cached(size_t bytes, size_t alignment)
+static inline bool is_cached(const crmm_priv_pool *pool, size_t bytes, size_t alignment)
 {
-    return bytes <= (size_t)CRMM_PRIV_POOL_LARGEST_CLASS << CRMM_PRIV_POOL_GRANULE_SHIFT &&
-           alignment <= CRMM_PRIV_POOL_GRANULE;
+    return bytes <= pool->largest_cached && alignment <= CRMM_PRIV_POOL_GRANULE;
 }
 
 /* Large blocks, and those with an alignment of their own. */
@@ -174,7 +173,7 @@ static inline crmm_status allocate_for(crmm_priv_pool *pool, crmm_stream stream,
     if (cache == NULL) {
         return no_host_memory(bytes);
     }
-    if (!is_cached(bytes, alignment)) {
+    if (!is_cached(pool, bytes, alignment)) {
         return allocate_direct(pool, cache, stream, bytes, alignment, ptr);
     }
     uint32_t class_index = crmm_priv_pool_class_of(granules_of(bytes));
@@ -352,7 +351,7 @@ __attribute__((noinline, cold)) static void deallocate_stranded(crmm_priv_pool *
     crmm_priv_pool_chunk *chunk = crmm_priv_pool_chunks_find(&pool->chunks, ptr);
     bool right = false;
 
-    if (chunk != NULL && is_cached(bytes, alignment)) {
+    if (chunk != NULL && is_cached(pool, bytes, alignment)) {
         right = crmm_priv_pool_mark_free(chunk, ptr, crmm_priv_pool_class_of(granules_of(bytes)));
     }
     if (!right) {
@@ -372,7 +371,7 @@ static inline void deallocate_for(crmm_priv_pool *pool, crmm_stream stream, iden
         deallocate_stranded(pool, ptr, bytes, alignment);
         return;
     }
-    if (!is_cached(bytes, alignment)) {
+    if (!is_cached(pool, bytes, alignment)) {
         deallocate_direct(pool, cache, stream, ptr, bytes, alignment);
         return;
     }
@@ -615,6 +614,10 @@ static void take_options(crmm_priv_pool *pool, const crmm_pool_memory_resource_o
     pool->maximum = options->maximum_pool_size != 0 ? options->maximum_pool_size : SIZE_MAX;
     pool->target = options->target_pool_size;
     pool->is_tight = options->tight != 0;
+    /* Larger blocks then have their exact size. */
+    pool->largest_cached =
+        (size_t)(pool->is_tight ? CRMM_PRIV_POOL_SMALL : CRMM_PRIV_POOL_LARGEST_CLASS)
+        << CRMM_PRIV_POOL_GRANULE_SHIFT;
     pool->validates = options->validate != 0;
     pool->cache_option = options->stream_cache_size;
     pool->on_chunk = options->on_chunk;

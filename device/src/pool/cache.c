@@ -5,13 +5,12 @@
 #include <string.h>
 
 enum {
-    FIRST_LIMIT = 2,          /* blocks of a class, until it turns out to be used */
-    MOST_OF_THREAD = 64,      /* caches of one thread in one pool */
-    SHARE = 16,               /* caches together hold a sixteenth of the pool */
-    LOWEST_BUDGET = 1 << 20,  /* bytes */
-    FIRST_FENCE = 64 << 10,   /* bytes given back on a new stream before it is fenced */
-    HIGHEST_FENCE = 16 << 20, /* the same on one that has been used, beside a 32nd of the pool */
-    SHRINK_AT_ONCE = 8        /* classes to make smaller when the cache is full */
+    FIRST_LIMIT = 2,         /* blocks of a class, until it turns out to be used */
+    MOST_OF_THREAD = 64,     /* caches of one thread in one pool */
+    SHARE = 16,              /* caches together hold a sixteenth of the pool */
+    LOWEST_BUDGET = 1 << 20, /* bytes */
+    FIRST_FENCE = 64 << 10,  /* bytes given back on a new stream before it is fenced */
+    SHRINK_AT_ONCE = 8       /* classes to make smaller when the cache is full */
 };
 
 __thread crmm_priv_pool_thread *crmm_priv_pool_self __attribute__((tls_model("initial-exec")));
@@ -59,6 +58,24 @@ void crmm_priv_pool_give_to_heaps(crmm_priv_pool *pool, void *const *blocks, siz
 
 /* ---- sizes ---- */
 
+/*
+ * Bytes that may be given back on a stream before they are fenced: what no other stream can use.
+ * Alone nobody else wants it; among several threads recording an event is slow, since they get into
+ * each other's way in the driver.
+ */
+static size_t highest_fence(const crmm_priv_pool *pool)
+{
+    size_t held = crmm_priv_pool_held(pool);
+
+    if (pool->solo != 0) {
+        return ((size_t)16 << 20) + held / 32;
+    }
+    if (pool->is_tight) {
+        return (size_t)1 << 20;
+    }
+    return pool->heap_count > 1 ? ((size_t)16 << 20) + held / 256 : ((size_t)4 << 20) + held / 1024;
+}
+
 void crmm_priv_pool_set_budget(crmm_priv_pool *pool)
 {
     size_t held = crmm_priv_pool_held(pool);
@@ -72,7 +89,7 @@ void crmm_priv_pool_set_budget(crmm_priv_pool *pool)
         budget = LOWEST_BUDGET;
     }
     __atomic_store_n(&pool->budget, budget, __ATOMIC_RELAXED);
-    __atomic_store_n(&pool->fence_limit, (size_t)HIGHEST_FENCE + held / 32, __ATOMIC_RELAXED);
+    __atomic_store_n(&pool->fence_limit, highest_fence(pool), __ATOMIC_RELAXED);
 }
 
 static uint32_t most_of(uint32_t class_index)

@@ -14,10 +14,6 @@
 
 #include "pool.h"
 
-/* Streams by the id that CUDA gives them. These are not CUDA's. */
-#define CRMM_PRIV_POOL_NO_STREAM UINT64_MAX           /* sync calls: memory without pending work */
-#define CRMM_PRIV_POOL_LEGACY_STREAM (UINT64_MAX - 1) /* neither dies nor is captured */
-
 /* Blocks at hand of a class: up to 32 of 32 KiB, 16 of 128 KiB, 8 of 1 MiB. */
 enum {
     CRMM_PRIV_POOL_MIDDLE_CLASSES = 56, /* those up to 128 KiB */

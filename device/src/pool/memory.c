@@ -124,7 +124,7 @@ static size_t step_of(const crmm_priv_pool *pool, size_t need)
 static crmm_priv_pool_growth grow_by_chunk(const crmm_priv_pool_request *request)
 {
     crmm_priv_pool *pool = request->pool;
-    size_t need = bytes_of((uint64_t)request->size + request->alignment - 1);
+    size_t need = bytes_of(crmm_priv_pool_need(request));
 
     if (need > room(pool)) {
         return CRMM_PRIV_POOL_AT_MAXIMUM;
@@ -203,25 +203,6 @@ static crmm_status add_range(crmm_priv_pool *pool, crmm_priv_pool_heap *heap, si
                 CRMM_PRIV_POOL_NAME);
 }
 
-/* Whether a request may use a free extent, which is one's own, or clean, or what its stream has
- * seen of another. */
-static bool may_use(const crmm_priv_pool_request *request, const crmm_priv_extent *extent)
-{
-    if (extent->state != CRMM_PRIV_POOL_FREE) {
-        return false;
-    }
-    if (extent->owner == CRMM_PRIV_POOL_CLEAN || extent->owner == crmm_priv_pool_owner(request)) {
-        return true;
-    }
-    if (extent->owner < CRMM_PRIV_POOL_FIRST_STREAM) {
-        return false;
-    }
-    const crmm_priv_pool_stream *other =
-        crmm_priv_pool_stream_of(&request->pool->streams, extent->owner);
-    return request->stream != NULL &&
-           extent->epoch <= crmm_priv_pool_stream_seen(request->stream, other);
-}
-
 typedef struct plan {
     uint32_t hole; /* the extent to fill, or 0 */
     uint64_t at;   /* from here */
@@ -235,9 +216,9 @@ static plan plan_hole(const crmm_priv_pool_request *request, uint32_t index, uin
     const crmm_priv_extent *hole = extent_of(heap, index);
     const crmm_priv_extent *left = extent_of(heap, hole->before);
     const crmm_priv_extent *right = extent_of(heap, hole->after);
-    uint32_t need = request->size + request->alignment - 1;
-    uint32_t before = may_use(request, left) ? left->size : 0;
-    uint32_t after = may_use(request, right) ? right->size : 0;
+    uint32_t need = (uint32_t)crmm_priv_pool_need(request);
+    uint32_t before = crmm_priv_pool_could_use(request, left) ? left->size : 0;
+    uint32_t after = crmm_priv_pool_could_use(request, right) ? right->size : 0;
     plan best = {.size = UINT32_MAX};
 
     before = before < need ? before : need - 1;
@@ -385,8 +366,9 @@ static uint32_t find_donors(const crmm_priv_pool_request *request, uint32_t clai
 
         for (uint32_t i = 1; i < extents->capacity; i++) {
             const crmm_priv_extent *extent = &extents->all[i];
-            if (extent->size >= page && extent->size < best_size && may_use(request, extent) &&
-                !is_beside(request->heap, i, claimed) && whole_pages(pool, extent, &at) > 0) {
+            if (extent->size >= page && extent->size < best_size &&
+                crmm_priv_pool_may_use(request, extent) && !is_beside(request->heap, i, claimed) &&
+                whole_pages(pool, extent, &at) > 0) {
                 best = i;
                 best_size = extent->size;
             }
@@ -408,6 +390,32 @@ static uint32_t find_donors(const crmm_priv_pool_request *request, uint32_t clai
     return count;
 }
 
+/* Make the request's stream wait for what it takes to have `want` pages to move, as far as there is
+ * a fence for it. */
+static void wait_for_donors(const crmm_priv_pool_request *request, uint32_t claimed, uint32_t want)
+{
+    const crmm_priv_extents *extents = &request->heap->extents;
+    uint32_t page = granules_of(request->pool->page);
+    crmm_priv_pool_waits waits = {0};
+    uint32_t count = 0;
+
+    crmm_priv_pool_heap_lock(request->heap);
+    for (uint32_t i = 1; i < extents->capacity && count < want; i++) {
+        const crmm_priv_extent *extent = &extents->all[i];
+        uint64_t at = 0;
+        if (extent->size < page || !crmm_priv_pool_could_use(request, extent) ||
+            is_beside(request->heap, i, claimed)) {
+            continue;
+        }
+        uint32_t pages = whole_pages(request->pool, extent, &at) / page;
+        if (pages > 0 && crmm_priv_pool_add_wait(request, &waits, extent)) {
+            count += pages;
+        }
+    }
+    crmm_priv_pool_heap_unlock(request->heap);
+    (void)crmm_priv_pool_wait_for(request, &waits);
+}
+
 /* A donor stays where it is. */
 static void keep_donor(crmm_priv_pool_heap *heap, const donation *donor)
 {
@@ -426,6 +434,7 @@ static uint32_t move_into(const crmm_priv_pool_request *request, uint32_t claime
     uint32_t done = 0;
     donation donors[MOST_PAGES];
 
+    wait_for_donors(request, claimed, limit / page);
     while (done < limit) {
         uint32_t want = (limit - done) / page;
         crmm_priv_pool_heap_lock(heap);
@@ -515,7 +524,7 @@ static crmm_priv_pool_growth grow_in_place(const crmm_priv_pool_request *request
 {
     crmm_priv_pool *pool = request->pool;
     crmm_priv_pool_heap *heap = request->heap;
-    uint64_t need = (uint64_t)request->size + request->alignment - 1;
+    uint64_t need = crmm_priv_pool_need(request);
 
     crmm_priv_pool_finish_moves(pool);
     uint32_t claimed = claim_hole(request, pool->page);

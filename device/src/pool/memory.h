@@ -14,21 +14,7 @@
  * Over other upstreams a chunk is one allocation, which goes back as a whole.
  */
 
-#include "pool.h"
-
-/* What is asked for, and by whom. */
-typedef struct crmm_priv_pool_request {
-    crmm_priv_pool *pool;
-    crmm_priv_pool_heap *heap;     /* which this thread takes from */
-    crmm_priv_pool_stream *stream; /* NULL: nobody; only memory without pending work will do */
-    crmm_stream handle;            /* of the stream */
-    uint32_t size, alignment;      /* granules */
-} crmm_priv_pool_request;
-
-static inline uint16_t crmm_priv_pool_owner(const crmm_priv_pool_request *request)
-{
-    return request->stream == NULL ? CRMM_PRIV_POOL_CLEAN : request->stream->index;
-}
+#include "request.h"
 
 typedef enum crmm_priv_pool_growth {
     CRMM_PRIV_POOL_GREW,       /* look again */

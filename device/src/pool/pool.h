@@ -58,7 +58,8 @@ struct crmm_priv_pool {
     bool is_tight;
     bool validates;
 
-    size_t page; /* bytes that memory comes and goes by in place; at least, elsewhere */
+    size_t largest_cached; /* bytes of a block that caches keep */
+    size_t page;           /* bytes that memory comes and goes by in place; at least, elsewhere */
     size_t maximum;
     size_t target;
     size_t release_threshold; /* SIZE_MAX: keep all */

@@ -7,12 +7,11 @@
 #include <crmm/internal/floor.h>
 
 enum {
-    MOST_SOURCES = 64,    /* streams looked at together */
-    MOST_RUN_OWNERS = 16, /* streams among the neighbours that are joined */
-    MOST_VISITS = 4096,   /* free extents looked at for a run of neighbours */
-    SELDOM = 256,         /* shortages of a heap among several, between two wide searches */
-    CROWDED = 96,         /* collisions that make a thread move to another heap */
-    COLLISION = 8         /* what one counts */
+    MOST_SOURCES = 64,  /* streams looked at together */
+    MOST_VISITS = 4096, /* free extents looked at for a run of neighbours */
+    SELDOM = 256,       /* shortages of a heap among several, between two wide searches */
+    CROWDED = 96,       /* collisions that make a thread move to another heap */
+    COLLISION = 8       /* what one counts */
 };
 
 static const size_t WORTH_A_HEAP = (size_t)64 << 20; /* bytes of a pool for each of its heaps */
@@ -186,10 +185,62 @@ static void poll(crmm_priv_pool *pool)
     }
 }
 
+/* Whether a stream gave something back for which there is no fence. */
+static bool has_unfenced(crmm_priv_pool *pool, const crmm_priv_pool_stream *stream)
+{
+    uint32_t heaps = crmm_priv_pool_heap_count(pool);
+    bool found = false;
+
+    for (uint32_t i = 0; i < heaps && !found; i++) {
+        crmm_priv_pool_heap *heap = crmm_priv_pool_heap_of(pool, i);
+        crmm_priv_pool_heap_lock(heap);
+        const crmm_priv_extent_set *set = crmm_priv_extents_set(&heap->extents, stream->index);
+        found = set != NULL && set->newest != 0 &&
+                !crmm_priv_pool_stream_is_fenced(stream, heap->extents.all[set->newest].epoch);
+        crmm_priv_pool_heap_unlock(heap);
+    }
+    return found;
+}
+
+/*
+ * The legacy stream is fenced when another one needs what it gave back, and not before: an event on
+ * it is a barrier for all blocking streams. It cannot be gone, so any thread may record there.
+ */
+static void fence_legacy(crmm_priv_pool *pool)
+{
+    uint32_t end = crmm_priv_pool_streams_end(&pool->streams);
+
+    for (uint32_t i = CRMM_PRIV_POOL_FIRST_STREAM; i < end; i++) {
+        crmm_priv_pool_stream *stream = crmm_priv_pool_stream_of(&pool->streams, i);
+        if (stream->id == CRMM_PRIV_POOL_LEGACY_STREAM && has_unfenced(pool, stream)) {
+            (void)crmm_priv_pool_stream_fence(&pool->streams, stream, NULL);
+        }
+    }
+}
+
+/* The stream's own work may be complete as well: then its memory joins what is clean beside it. */
+static void complete_own(const request *req)
+{
+    crmm_priv_pool *pool = req->pool;
+
+    if (req->stream == NULL || req->heap->extents.solo != 0) {
+        return;
+    }
+    if (has_unfenced(pool, req->stream)) {
+        (void)crmm_priv_pool_stream_fence(&pool->streams, req->stream, req->handle);
+    }
+    crmm_priv_pool_stream_poll(&pool->streams, req->stream);
+    crmm_priv_pool_heap_lock(req->heap);
+    crmm_priv_extents_promote(&req->heap->extents, req->stream->index,
+                              crmm_priv_pool_stream_done(req->stream));
+    crmm_priv_pool_heap_unlock(req->heap);
+}
+
 void crmm_priv_pool_settle_streams(crmm_priv_pool *pool)
 {
     uint32_t heaps = crmm_priv_pool_heap_count(pool);
 
+    fence_legacy(pool);
     poll(pool);
     for (uint32_t i = 0; i < heaps; i++) {
         crmm_priv_pool_heap *heap = crmm_priv_pool_heap_of(pool, i);
@@ -236,12 +287,6 @@ static bool find_fenced(const request *req, crmm_priv_pool_heap *heap, uint16_t 
     return index != 0;
 }
 
-static int wait_for(const request *req, uint16_t owner, uint64_t epoch)
-{
-    crmm_priv_pool_stream *other = crmm_priv_pool_stream_of(&req->pool->streams, owner);
-    return crmm_priv_pool_stream_wait(&req->pool->streams, req->stream, req->handle, other, epoch);
-}
-
 /* First wait, then take: whatever the stream has waited for it may use, also if another thread is
  * faster and it takes another block than the one that was seen. */
 static void *steal(const request *req, crmm_priv_pool_heap *heap, bool is_direct)
@@ -255,7 +300,8 @@ static void *steal(const request *req, crmm_priv_pool_heap *heap, bool is_direct
     crmm_priv_pool_heap_lock(heap);
     bool found = find_fenced(req, heap, &owner, &epoch);
     crmm_priv_pool_heap_unlock(heap);
-    if (!found || wait_for(req, owner, epoch) != 0) {
+    const crmm_priv_pool_waits waits = {.count = 1, .list = {{.owner = owner, .epoch = epoch}}};
+    if (!found || !crmm_priv_pool_wait_for(req, &waits)) {
         return NULL;
     }
     return look(req, heap, is_direct);
@@ -266,51 +312,8 @@ static void *steal(const request *req, crmm_priv_pool_heap *heap, bool is_direct
 typedef struct run {
     uint32_t first;
     uint64_t size;
-    uint32_t owners;
-    crmm_priv_extent_source waits[MOST_RUN_OWNERS]; /* whom to wait for */
+    crmm_priv_pool_waits waits;
 } run;
-
-/* Whether a request could use a free extent after a wait. */
-static bool could_use(const request *req, const crmm_priv_extent *extent)
-{
-    if (extent->state != CRMM_PRIV_POOL_FREE) {
-        return false;
-    }
-    if (extent->owner == CRMM_PRIV_POOL_CLEAN) {
-        return true;
-    }
-    if (req->stream == NULL || extent->owner < CRMM_PRIV_POOL_FIRST_STREAM) {
-        return false;
-    }
-    const crmm_priv_pool_stream *other =
-        crmm_priv_pool_stream_of(&req->pool->streams, extent->owner);
-    return other == req->stream || crmm_priv_pool_stream_is_fenced(other, extent->epoch);
-}
-
-/* Add one extent to a run. false: it has too many owners. */
-static bool extend(const request *req, run *found, const crmm_priv_extent *extent)
-{
-    found->size += extent->size;
-    if (extent->owner == CRMM_PRIV_POOL_CLEAN || extent->owner == crmm_priv_pool_owner(req) ||
-        extent->epoch <=
-            crmm_priv_pool_stream_seen(
-                req->stream, crmm_priv_pool_stream_of(&req->pool->streams, extent->owner))) {
-        return true;
-    }
-    for (uint32_t i = 0; i < found->owners; i++) {
-        crmm_priv_extent_source *wait = &found->waits[i];
-        if (wait->owner == extent->owner) {
-            wait->epoch = wait->epoch > extent->epoch ? wait->epoch : extent->epoch;
-            return true;
-        }
-    }
-    if (found->owners == MOST_RUN_OWNERS) {
-        return false;
-    }
-    found->waits[found->owners++] =
-        (crmm_priv_extent_source){.owner = extent->owner, .epoch = extent->epoch};
-    return true;
-}
 
 /* The run that begins at an extent, as far as it is needed. */
 static bool run_from(const request *req, const crmm_priv_extents *extents, uint32_t first,
@@ -319,7 +322,9 @@ static bool run_from(const request *req, const crmm_priv_extents *extents, uint3
     const crmm_priv_extent *extent = &extents->all[first];
 
     *found = (run){.first = first};
-    while (could_use(req, extent) && extend(req, found, extent)) {
+    while (crmm_priv_pool_could_use(req, extent) &&
+           crmm_priv_pool_add_wait(req, &found->waits, extent)) {
+        found->size += extent->size;
         if (found->size >= req->size) {
             return true;
         }
@@ -336,8 +341,8 @@ static bool is_first(const request *req, const crmm_priv_extents *extents, uint3
 {
     const crmm_priv_extent *extent = &extents->all[index];
 
-    return could_use(req, extent) &&
-           (extent->before == 0 || !could_use(req, &extents->all[extent->before]));
+    return crmm_priv_pool_could_use(req, extent) &&
+           (extent->before == 0 || !crmm_priv_pool_could_use(req, &extents->all[extent->before]));
 }
 
 /* The shortest run of neighbours that is long enough; the heap is locked. */
@@ -374,7 +379,7 @@ static void *gather(const request *req, crmm_priv_pool_heap *heap, bool is_direc
 
         crmm_priv_pool_heap_lock(heap);
         bool any = find_run(req, extents, &found) && crmm_priv_extents_reserve(extents);
-        if (any && found.owners == 0) {
+        if (any && found.waits.count == 0) {
             uint32_t index = crmm_priv_extents_take_run(extents, found.first, req->size);
             extents->all[index].is_direct = is_direct;
             ptr = address_of(extents->all[index].at);
@@ -383,10 +388,8 @@ static void *gather(const request *req, crmm_priv_pool_heap *heap, bool is_direc
         if (!any || ptr != NULL) {
             return ptr;
         }
-        for (uint32_t i = 0; i < found.owners; i++) {
-            if (wait_for(req, found.waits[i].owner, found.waits[i].epoch) != 0) {
-                return NULL;
-            }
+        if (!crmm_priv_pool_wait_for(req, &found.waits)) {
+            break;
         }
     }
     return NULL;
@@ -515,6 +518,7 @@ static void *grow(const request *req, bool is_direct, crmm_priv_pool_growth *gro
 {
     enum { ATTEMPTS = 1000 }; /* that other threads may take away what was meant for this one */
 
+    complete_own(req);
     for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
         *growth = crmm_priv_pool_grow(req);
         if (*growth != CRMM_PRIV_POOL_GREW) {

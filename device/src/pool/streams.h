@@ -28,6 +28,10 @@
 #include "extents.h"
 #include "spin.h"
 
+/* Streams by the id that CUDA gives them. These are not CUDA's. */
+#define CRMM_PRIV_POOL_NO_STREAM UINT64_MAX           /* sync calls: memory without pending work */
+#define CRMM_PRIV_POOL_LEGACY_STREAM (UINT64_MAX - 1) /* neither dies nor is captured */
+
 enum { CRMM_PRIV_POOL_FENCES = 16, CRMM_PRIV_POOL_MOST_STREAMS = 4096 };
 
 typedef enum crmm_priv_fence_state {

@@ -598,6 +598,34 @@ uint32_t crmm_priv_extents_find(const crmm_priv_extents *extents, uint32_t size,
     return best.index;
 }
 
+uint32_t crmm_priv_extents_find_lowest(const crmm_priv_extents *extents, uint32_t size,
+                                       const crmm_priv_extent_source *sources, size_t source_count)
+{
+    uint64_t lowest = UINT64_MAX;
+    uint32_t best = NONE;
+
+    for (size_t i = 0; i < source_count; i++) {
+        const crmm_priv_extent_set *set = crmm_priv_extents_set(extents, sources[i].owner);
+        place at = place_of(size);
+        for (uint32_t row = at.row; set != NULL && row < CRMM_PRIV_POOL_ROWS; row++) {
+            uint32_t columns = set->columns[row];
+            columns &= row == at.row ? ~0u << at.column : ~0u;
+            for (; columns != 0; columns &= columns - 1) {
+                uint32_t index = set->bins[row][__builtin_ctz(columns)];
+                for (; index != NONE; index = get(extents, index)->bin_after) {
+                    const crmm_priv_extent *extent = get(extents, index);
+                    if (extent->size >= size && extent->epoch <= sources[i].epoch &&
+                        extent->at < lowest) {
+                        lowest = extent->at;
+                        best = index;
+                    }
+                }
+            }
+        }
+    }
+    return best;
+}
+
 /* What is free before a block becomes an extent of its own, with the same owner. */
 static void cut_front(crmm_priv_extents *extents, uint32_t index, uint32_t size, uint16_t owner,
                       uint64_t epoch)

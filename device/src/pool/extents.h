@@ -121,6 +121,10 @@ typedef struct crmm_priv_extent_source {
 uint32_t crmm_priv_extents_find(const crmm_priv_extents *extents, uint32_t size, uint32_t alignment,
                                 const crmm_priv_extent_source *sources, size_t source_count);
 
+/* The one at the lowest address, for a default alignment: looks at all that are large enough. */
+uint32_t crmm_priv_extents_find_lowest(const crmm_priv_extents *extents, uint32_t size,
+                                       const crmm_priv_extent_source *sources, size_t source_count);
+
 /*
  * Take `size` granules from a free extent that crmm_priv_extents_find() gave, after
  * crmm_priv_extents_reserve(). What is left over stays with its owner. The index of the extent in

@@ -101,7 +101,10 @@ static void *take(const request *req, crmm_priv_pool_heap *heap,
     if (!crmm_priv_extents_reserve(extents)) {
         return NULL;
     }
-    uint32_t index = crmm_priv_extents_find(extents, req->size, req->alignment, sources, count);
+    uint32_t index =
+        req->pool->is_tight && req->alignment == 1 && req->size > CRMM_PRIV_POOL_LARGEST_CLASS
+            ? crmm_priv_extents_find_lowest(extents, req->size, sources, count)
+            : crmm_priv_extents_find(extents, req->size, req->alignment, sources, count);
     if (index == 0) {
         return NULL;
     }

@@ -50,7 +50,7 @@ typedef struct crmm_statistics_scope {
  * @retval CRMM_ERROR_OUT_OF_MEMORY    no host memory for the adaptor
  *
  * Thread-safety: safe. Threads count apart from each other; a call that sets a new peak, and the
- * functions below, bring the figures together.
+ * functions below, bring the figures together. A forked child goes on from its parent's figures.
  *
  * Released for the last time with allocations counted, it reports CRMM_MISUSE_LEAK with the bytes.
  */

@@ -25,7 +25,11 @@
 #if HAVE_ADAPTOR_STATISTICS
 #include <crmm/adaptors/statistics_resource_adaptor.h>
 #endif
-enum { THREADS = 4, FORKS = 200, BLOCKS = 4, BYTES = 64, ALIGNMENT = 16 };
+#if HAVE_ADAPTOR_TRACKING
+#include <crmm/adaptors/tracking_resource_adaptor.h>
+#endif
+
+enum { THREADS = 4, FORKS = 100, BLOCKS = 4, BYTES = 64, ALIGNMENT = 16 };
 
 static crmm_resource *used;
 static bool stop;
@@ -99,6 +103,13 @@ static crmm_status create_logging_each_row(crmm_resource *upstream, crmm_resourc
 }
 #endif
 
+#if HAVE_ADAPTOR_TRACKING
+static crmm_status create_tracking(crmm_resource *upstream, crmm_resource **out)
+{
+    return crmm_tracking_resource_adaptor_create(upstream, NULL, out);
+}
+#endif
+
 typedef struct forked {
     const char *name;
     crmm_status (*create)(crmm_resource *upstream, crmm_resource **out);
@@ -115,6 +126,9 @@ static const forked all[] = {
 #endif
 #if HAVE_ADAPTOR_STATISTICS
     {"statistics", crmm_statistics_resource_adaptor_create, "(bytes 0, "},
+#endif
+#if HAVE_ADAPTOR_TRACKING
+    {"tracking", create_tracking, "(allocated 0, outstanding 0)"},
 #endif
     {NULL, NULL, NULL},
 };

@@ -18,6 +18,9 @@ CRMM_BEGIN_DECLS
  * never below what callers held at any time, nor above that by more than what was in flight.
  *
  * Sums that do not fit an int64_t stay at its bounds.
+ *
+ * crmm_deallocate_ptr() is CRMM_MISUSE_UNSUPPORTED: a block counts for its size, which no upstream
+ * can be asked for.
  */
 
 /** One figure. Frozen: members are never added. */

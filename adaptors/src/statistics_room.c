@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "statistics_room.h"
+#include "spin_lock.h"
 #include "thread_number.h"
-#include "wait.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 enum { SHARD_ALIGNMENT = 128 };
 
 struct crmm_priv_room_shard {
-    _Alignas(SHARD_ALIGNMENT) unsigned lock; /* 1: taken */
+    _Alignas(SHARD_ALIGNMENT) crmm_priv_spin_lock lock;
     unsigned is_active;
     size_t lender; /* among the active: who had room to spare the last time */
     crmm_priv_amounts room;
@@ -46,52 +46,42 @@ static int64_t difference(int64_t a, int64_t b)
     return a < 0 ? INT64_MIN : INT64_MAX;
 }
 
-/* ---- locks ----
- * A shard's lock is held for a handful of instructions and hardly ever contended, and a mutex would
- * cost twice as much as all the rest of a call. */
-
-__attribute__((noinline)) static void wait_for(const unsigned *lock)
-{
-    enum { PATIENCE = 100 };
-
-    for (unsigned i = 0; __atomic_load_n(lock, __ATOMIC_RELAXED) != 0; i++) {
-        if (i >= PATIENCE) {
-            crmm_priv_let_others_run(i - PATIENCE);
-        }
-    }
-}
-
-static inline bool try_lock(crmm_priv_room_shard *shard)
-{
-    return __atomic_exchange_n(&shard->lock, 1, __ATOMIC_ACQUIRE) == 0;
-}
-
-static inline void lock(crmm_priv_room_shard *shard)
-{
-    while (!try_lock(shard)) {
-        wait_for(&shard->lock);
-    }
-}
-
-static inline void unlock(crmm_priv_room_shard *shard)
-{
-    __atomic_store_n(&shard->lock, 0, __ATOMIC_RELEASE);
-}
+/* ---- locks ---- */
 
 void crmm_priv_room_lock(crmm_priv_room *room)
 {
-    pthread_mutex_lock(&room->mutex);
+    crmm_priv_lock_acquire(&room->lock);
     for (size_t i = 0; i < room->active_count; i++) {
-        lock(room->active[i]);
+        crmm_priv_spin_acquire(&room->active[i]->lock);
     }
 }
 
 void crmm_priv_room_unlock(crmm_priv_room *room)
 {
     for (size_t i = 0; i < room->active_count; i++) {
-        unlock(room->active[i]);
+        crmm_priv_spin_release(&room->active[i]->lock);
     }
-    pthread_mutex_unlock(&room->mutex);
+    crmm_priv_lock_release(&room->lock);
+}
+
+/* Before a fork; also of shards that are not in use yet, since a thread may be about to find out.
+ */
+static void take_all(crmm_priv_lock *lock)
+{
+    const crmm_priv_room *room = (const crmm_priv_room *)lock;
+
+    for (size_t i = 0; i < CRMM_PRIV_ROOM_SHARDS; i++) {
+        crmm_priv_spin_acquire(&room->shards[i].lock);
+    }
+}
+
+static void let_all_go(crmm_priv_lock *lock)
+{
+    const crmm_priv_room *room = (const crmm_priv_room *)lock;
+
+    for (size_t i = 0; i < CRMM_PRIV_ROOM_SHARDS; i++) {
+        crmm_priv_spin_release(&room->shards[i].lock);
+    }
 }
 
 /* ---- shards ---- */
@@ -107,7 +97,7 @@ static void lock_with(crmm_priv_room *room, crmm_priv_room_shard *shard)
 {
     crmm_priv_room_lock(room);
     if (shard->is_active == 0) {
-        lock(shard);
+        crmm_priv_spin_acquire(&shard->lock);
         shard->is_active = 1;
         room->active[room->active_count] = shard;
         __atomic_store_n(&room->active_count, room->active_count + 1, __ATOMIC_RELEASE);
@@ -162,7 +152,7 @@ __attribute__((noinline)) static bool borrow(crmm_priv_room *room, crmm_priv_roo
     for (size_t i = 0; i < count; i++) {
         size_t index = (own->lender + i) % count;
         crmm_priv_room_shard *lender = room->active[index];
-        if (lender == own || !try_lock(lender)) {
+        if (lender == own || !crmm_priv_spin_try(&lender->lock)) {
             continue;
         }
         if (own->room.bytes < amounts.bytes) {
@@ -171,7 +161,7 @@ __attribute__((noinline)) static bool borrow(crmm_priv_room *room, crmm_priv_roo
         if (own->room.allocations < amounts.allocations) {
             borrow_half(&own->room.allocations, &lender->room.allocations);
         }
-        unlock(lender);
+        crmm_priv_spin_release(&lender->lock);
         if (covers(&own->room, amounts)) {
             own->lender = index;
             return true;
@@ -186,13 +176,13 @@ __attribute__((noinline)) static bool borrow(crmm_priv_room *room, crmm_priv_roo
 static inline bool take_at_hand(crmm_priv_room *room, crmm_priv_room_shard *own,
                                 crmm_priv_amounts amounts)
 {
-    lock(own);
+    crmm_priv_spin_acquire(&own->lock);
     bool taken = covers(&own->room, amounts) || (own->is_active != 0 && borrow(room, own, amounts));
     if (taken) {
         subtract(&own->room, amounts);
         add(&own->total, amounts);
     }
-    unlock(own);
+    crmm_priv_spin_release(&own->lock);
     return taken;
 }
 
@@ -230,12 +220,12 @@ void crmm_priv_room_give(crmm_priv_room *room, crmm_priv_amounts amounts)
 {
     crmm_priv_room_shard *own = own_shard(room);
 
-    lock(own);
+    crmm_priv_spin_acquire(&own->lock);
     bool is_active = own->is_active != 0;
     if (is_active) {
         add(&own->room, amounts);
     }
-    unlock(own);
+    crmm_priv_spin_release(&own->lock);
     if (!is_active) {
         /* The thread's first call. */
         lock_with(room, own);
@@ -284,12 +274,12 @@ bool crmm_priv_room_init(crmm_priv_room *room)
         return false;
     }
     memset(room->shards, 0, size);
-    pthread_mutex_init(&room->mutex, NULL);
+    crmm_priv_lock_init_guard(&room->lock, take_all, let_all_go);
     return true;
 }
 
 void crmm_priv_room_finish(crmm_priv_room *room)
 {
+    crmm_priv_lock_forget(&room->lock);
     free(room->shards);
-    pthread_mutex_destroy(&room->mutex);
 }

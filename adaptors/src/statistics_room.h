@@ -2,10 +2,11 @@
 #ifndef CRMM_ADAPTORS_SRC_STATISTICS_ROOM_H
 #define CRMM_ADAPTORS_SRC_STATISTICS_ROOM_H
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include <crmm/internal/lock.h>
 
 /* Bytes and allocations: a change, or a sum. */
 typedef struct crmm_priv_amounts {
@@ -39,9 +40,9 @@ enum { CRMM_PRIV_ROOM_SHARDS = 32 };
  * Thread-safety: safe. All amounts given are at least 0.
  */
 typedef struct crmm_priv_room {
-    pthread_mutex_t mutex;                               /* taken before the shards' locks */
-    crmm_priv_amounts ceiling;                           /* changed with all locks held */
-    crmm_priv_room_shard *shards;                        /* CRMM_PRIV_ROOM_SHARDS */
+    crmm_priv_lock lock;          /* the first member; taken before the shards' locks */
+    crmm_priv_amounts ceiling;    /* changed with all locks held */
+    crmm_priv_room_shard *shards; /* CRMM_PRIV_ROOM_SHARDS */
     crmm_priv_room_shard *active[CRMM_PRIV_ROOM_SHARDS]; /* those in use; others are zero */
     size_t active_count; /* atomic: read without a lock, which finds some of them */
 } crmm_priv_room;

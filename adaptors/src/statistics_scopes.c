@@ -16,8 +16,7 @@ _Thread_local crmm_priv_scope *crmm_priv_innermost_scope;
 
 void crmm_priv_scopes_init(crmm_priv_scopes *scopes)
 {
-    *scopes = (crmm_priv_scopes){0};
-    pthread_mutex_init(&scopes->mutex, NULL);
+    *scopes = (crmm_priv_scopes){.lock = CRMM_PRIV_LOCK_INITIALIZER};
 }
 
 void crmm_priv_scopes_finish(crmm_priv_scopes *scopes)
@@ -27,7 +26,7 @@ void crmm_priv_scopes_finish(crmm_priv_scopes *scopes)
         scopes->first = record->next;
         free(record);
     }
-    pthread_mutex_destroy(&scopes->mutex);
+    crmm_priv_lock_forget(&scopes->lock);
 }
 
 static crmm_priv_scope_record *make_record(const char *name)
@@ -46,7 +45,7 @@ static crmm_priv_scope_record *make_record(const char *name)
 /* The record of a name, made at its first use; NULL: no memory. */
 static crmm_priv_scope_record *find_record(crmm_priv_scopes *scopes, const char *name)
 {
-    pthread_mutex_lock(&scopes->mutex);
+    crmm_priv_lock_acquire(&scopes->lock);
     crmm_priv_scope_record **at = &scopes->first;
     while (*at != NULL && strcmp((*at)->name, name) < 0) {
         at = &(*at)->next;
@@ -59,7 +58,7 @@ static crmm_priv_scope_record *find_record(crmm_priv_scopes *scopes, const char 
             *at = record;
         }
     }
-    pthread_mutex_unlock(&scopes->mutex);
+    crmm_priv_lock_release(&scopes->lock);
     return record;
 }
 
@@ -73,25 +72,25 @@ static void raise_to(int64_t *peak, int64_t value)
 static void enter(crmm_priv_scopes *scopes, crmm_statistics_scope *figures,
                   const crmm_priv_counter_pair *counted)
 {
-    pthread_mutex_lock(&scopes->mutex);
+    crmm_priv_lock_acquire(&scopes->lock);
     figures->calls++;
     raise_to(&figures->peak_bytes, counted->bytes.peak);
     raise_to(&figures->peak_allocations, counted->allocations.peak);
     figures->total_bytes = crmm_priv_saturated(figures->total_bytes, counted->bytes.total);
     figures->total_allocations =
         crmm_priv_saturated(figures->total_allocations, counted->allocations.total);
-    pthread_mutex_unlock(&scopes->mutex);
+    crmm_priv_lock_release(&scopes->lock);
 }
 
 bool crmm_priv_scopes_next(crmm_priv_scopes *scopes, crmm_priv_scope_record **previous,
                            crmm_statistics_scope *figures)
 {
-    pthread_mutex_lock(&scopes->mutex);
+    crmm_priv_lock_acquire(&scopes->lock);
     crmm_priv_scope_record *record = *previous != NULL ? (*previous)->next : scopes->first;
     if (record != NULL) {
         *figures = record->figures;
     }
-    pthread_mutex_unlock(&scopes->mutex);
+    crmm_priv_lock_release(&scopes->lock);
     *previous = record;
     return record != NULL;
 }

@@ -2,10 +2,10 @@
 #ifndef CRMM_ADAPTORS_SRC_STATISTICS_SCOPES_H
 #define CRMM_ADAPTORS_SRC_STATISTICS_SCOPES_H
 
-#include <pthread.h>
 #include <stdbool.h>
 
 #include <crmm/core/resource.h>
+#include <crmm/internal/lock.h>
 
 #include "statistics_counters.h"
 
@@ -13,7 +13,7 @@ typedef struct crmm_priv_scope_record crmm_priv_scope_record;
 
 /* What the scopes of one adaptor came to, by name. Thread-safety: safe. */
 typedef struct crmm_priv_scopes {
-    pthread_mutex_t mutex;
+    crmm_priv_lock lock;
     crmm_priv_scope_record *first; /* in the names' order; never removed, so they can be lent */
 } crmm_priv_scopes;
 

@@ -5,19 +5,19 @@
  */
 #include "tracking_label.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <crmm/adaptors/tracking_resource_adaptor.h>
 #include <crmm/internal/fail.h>
+#include <crmm/internal/lock.h>
 
 typedef struct kept_label {
     struct kept_label *next;
     char text[];
 } kept_label;
 
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static crmm_priv_lock lock = CRMM_PRIV_LOCK_INITIALIZER;
 static kept_label *labels;
 
 static _Thread_local const char *current;
@@ -43,7 +43,7 @@ static kept_label *make_label(const char *text)
 /* The one copy of a text; NULL: no memory. */
 static const char *keep(const char *text)
 {
-    pthread_mutex_lock(&mutex);
+    crmm_priv_lock_acquire(&lock);
     kept_label *kept = labels;
     while (kept != NULL && strcmp(kept->text, text) != 0) {
         kept = kept->next;
@@ -51,7 +51,7 @@ static const char *keep(const char *text)
     if (kept == NULL) {
         kept = make_label(text);
     }
-    pthread_mutex_unlock(&mutex);
+    crmm_priv_lock_release(&lock);
     return kept != NULL ? kept->text : NULL;
 }
 

@@ -1,193 +1,201 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tracking_table.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "spin_lock.h"
+#include "thread_number.h"
+
 enum {
-    SHARD_BITS = 5,
-    SHARDS = 1 << SHARD_BITS,
+    SHARDS = 32,
     SHARD_ALIGNMENT = 128, /* two cache lines: processors fetch lines in pairs */
-    FIRST_CAPACITY = 32,
-    RECENT = 16 /* addresses that a shard remembers after they were taken out */
+    BATCH = 8              /* slots that a shard gets at a time to take into use */
 };
 
 struct crmm_priv_tracking_shard {
-    _Alignas(SHARD_ALIGNMENT) pthread_mutex_t mutex;
-    crmm_priv_tracked *entries; /* open addressing, linear probing */
-    size_t capacity;            /* a power of two, or 0 */
-    size_t used;
-    size_t bytes; /* of all entries */
-    const void *recent[RECENT];
-    size_t recent_next;
+    _Alignas(SHARD_ALIGNMENT) crmm_priv_spin_lock lock;
+    size_t unused; /* slots that it may take into use */
+    /* What its threads have added less what they have taken, which others may have added: the sums
+     * over all shards are numbers and bytes of the entries, modulo SIZE_MAX + 1. */
+    size_t count;
+    size_t bytes;
 };
 
-/* ---- one shard; its lock is held ---- */
+/* ---- locks ---- */
 
-/* 2^64 divided by the golden ratio (Knuth, The Art of Computer Programming 3, section 6.4). */
-static uint64_t hash_of(const void *ptr)
+static inline crmm_priv_tracking_shard *lock_own(const crmm_priv_tracking_table *table)
 {
-    return (uint64_t)(uintptr_t)ptr * UINT64_C(0x9E3779B97F4A7C15);
+    crmm_priv_tracking_shard *own = &table->shards[crmm_priv_thread_number() % SHARDS];
+
+    crmm_priv_spin_acquire(&own->lock);
+    return own;
 }
 
-static crmm_priv_tracking_shard *shard_of(const crmm_priv_tracking_table *table, const void *ptr)
+static inline void unlock_own(crmm_priv_tracking_shard *own)
 {
-    return &table->shards[hash_of(ptr) >> (64 - SHARD_BITS)];
+    crmm_priv_spin_release(&own->lock);
 }
 
-/* The slot where the search for an address begins: of the hash, bits that choose no shard. */
-static size_t home_of(const crmm_priv_tracking_shard *shard, const void *ptr)
+/* With all shards locked, no slot is. */
+static void lock_shards(crmm_priv_lock *lock)
 {
-    return (size_t)(hash_of(ptr) >> 24) & (shard->capacity - 1);
+    const crmm_priv_tracking_table *table = (const crmm_priv_tracking_table *)lock;
+
+    for (size_t i = 0; i < SHARDS; i++) {
+        crmm_priv_spin_acquire(&table->shards[i].lock);
+    }
 }
 
-/* Where an address is, or the empty slot where it belongs; the table has an empty slot. */
-static size_t find(const crmm_priv_tracking_shard *shard, const void *ptr)
+static void unlock_shards(crmm_priv_lock *lock)
 {
-    size_t slot = home_of(shard, ptr);
+    const crmm_priv_tracking_table *table = (const crmm_priv_tracking_table *)lock;
 
-    while (shard->entries[slot].ptr != NULL && shard->entries[slot].ptr != ptr) {
-        slot = (slot + 1) & (shard->capacity - 1);
+    for (size_t i = 0; i < SHARDS; i++) {
+        crmm_priv_spin_release(&table->shards[i].lock);
+    }
+}
+
+static void lock_all(crmm_priv_tracking_table *table)
+{
+    crmm_priv_lock_acquire(&table->lock);
+    lock_shards(&table->lock);
+}
+
+static void unlock_all(crmm_priv_tracking_table *table)
+{
+    unlock_shards(&table->lock);
+    crmm_priv_lock_release(&table->lock);
+}
+
+/* ---- slots for new addresses ---- */
+
+/* Get some slots to take into use; the shard is locked. false: too few are free. */
+static bool get_batch(crmm_priv_tracking_table *table, crmm_priv_tracking_shard *own)
+{
+    size_t most = crmm_priv_tracking_slots_most(&table->slots);
+    size_t claimed = __atomic_load_n(&table->claimed, __ATOMIC_RELAXED);
+
+    do {
+        if (claimed + BATCH > most) {
+            return false;
+        }
+    } while (!__atomic_compare_exchange_n(&table->claimed, &claimed, claimed + BATCH, true,
+                                          __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    own->unused = BATCH;
+    return true;
+}
+
+/* Make sure that there is a batch of slots. false: no memory. */
+__attribute__((noinline)) static bool make_room(crmm_priv_tracking_table *table)
+{
+    lock_all(table);
+    if (table->claimed + BATCH > crmm_priv_tracking_slots_most(&table->slots)) {
+        for (size_t i = 0; i < SHARDS; i++) {
+            table->shards[i].unused = 0;
+        }
+        table->claimed = crmm_priv_tracking_slots_renew(&table->slots);
+    }
+    bool has_room = table->claimed + BATCH <= crmm_priv_tracking_slots_most(&table->slots);
+    unlock_all(table);
+    return has_room;
+}
+
+/* The slot of an address, a new one if it has none; the shard is locked. NULL: none is free. */
+static crmm_priv_tracking_slot *slot_for(crmm_priv_tracking_table *table,
+                                         crmm_priv_tracking_shard *own, const void *ptr)
+{
+    crmm_priv_tracking_slot *slot = crmm_priv_tracking_slots_find(&table->slots, ptr);
+    bool was_free;
+
+    if (slot == NULL && (own->unused != 0 || get_batch(table, own))) {
+        slot = crmm_priv_tracking_slots_claim(&table->slots, ptr, &was_free);
+        own->unused -= was_free;
     }
     return slot;
 }
 
-/* Make sure that one more entry leaves a quarter of the slots empty. */
-static bool make_room(crmm_priv_tracking_shard *shard)
-{
-    if (shard->used < shard->capacity / 4 * 3) {
-        return true;
-    }
-    size_t capacity = shard->capacity == 0 ? FIRST_CAPACITY : shard->capacity * 2;
-    crmm_priv_tracking_shard larger = {.capacity = capacity,
-                                       .entries = calloc(capacity, sizeof(*larger.entries))};
-    if (larger.entries == NULL) {
-        return false;
-    }
-    for (size_t i = 0; i < shard->capacity; i++) {
-        if (shard->entries[i].ptr != NULL) {
-            larger.entries[find(&larger, shard->entries[i].ptr)] = shard->entries[i];
-        }
-    }
-    free(shard->entries);
-    shard->entries = larger.entries;
-    shard->capacity = capacity;
-    return true;
-}
-
-/* Empty a slot, and close the gap that it leaves in the searches that pass it. */
-static void empty_slot(crmm_priv_tracking_shard *shard, size_t gap)
-{
-    size_t mask = shard->capacity - 1;
-
-    for (size_t slot = (gap + 1) & mask; shard->entries[slot].ptr != NULL;
-         slot = (slot + 1) & mask) {
-        size_t from_home = (slot - home_of(shard, shard->entries[slot].ptr)) & mask;
-        if (from_home >= ((slot - gap) & mask)) {
-            shard->entries[gap] = shard->entries[slot];
-            gap = slot;
-        }
-    }
-    shard->entries[gap].ptr = NULL;
-}
-
-static void remember(crmm_priv_tracking_shard *shard, const void *ptr)
-{
-    shard->recent[shard->recent_next] = ptr;
-    shard->recent_next = (shard->recent_next + 1) % RECENT;
-}
-
-static bool is_recent(const crmm_priv_tracking_shard *shard, const void *ptr)
-{
-    for (size_t i = 0; i < RECENT; i++) {
-        if (shard->recent[i] == ptr) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* ---- entries ---- */
+
+/* Put an entry into its slot; what is in it goes to `*stale`, or NULL to its `ptr`. */
+static void replace(crmm_priv_tracking_slot *slot, const crmm_priv_tracked *added,
+                    crmm_priv_tracked *stale)
+{
+    stale->ptr = NULL;
+    crmm_priv_spin_acquire(&slot->lock);
+    if (slot->is_live) {
+        crmm_priv_tracking_slot_load(slot, stale);
+        stale->ptr = added->ptr;
+    }
+    crmm_priv_tracking_slot_store(slot, added);
+    crmm_priv_spin_release(&slot->lock);
+}
 
 bool crmm_priv_tracking_table_add(crmm_priv_tracking_table *table, const crmm_priv_tracked *added,
                                   crmm_priv_tracked *stale)
 {
-    crmm_priv_tracking_shard *shard = shard_of(table, added->ptr);
+    crmm_priv_tracking_shard *own = lock_own(table);
+    crmm_priv_tracking_slot *slot;
 
-    stale->ptr = NULL;
-    pthread_mutex_lock(&shard->mutex);
-    bool has_room = make_room(shard);
-    if (has_room) {
-        crmm_priv_tracked *entry = &shard->entries[find(shard, added->ptr)];
-        if (entry->ptr != NULL) {
-            *stale = *entry;
-            shard->bytes -= entry->bytes;
-            shard->used--;
+    while ((slot = slot_for(table, own, added->ptr)) == NULL) {
+        unlock_own(own);
+        if (!make_room(table)) {
+            return false;
         }
-        *entry = *added;
-        shard->bytes += added->bytes;
-        shard->used++;
+        own = lock_own(table); /* another thread may have been faster */
     }
-    pthread_mutex_unlock(&shard->mutex);
-    return has_room;
+    replace(slot, added, stale);
+    own->count += stale->ptr == NULL;
+    own->bytes += added->bytes - (stale->ptr != NULL ? stale->bytes : 0);
+    unlock_own(own);
+    return true;
 }
 
-static crmm_priv_tracking_found take(crmm_priv_tracking_shard *shard, const void *ptr, size_t bytes,
-                                     size_t alignment, crmm_priv_tracked *known)
+/* Take the entry out of a slot, if there is one with this size and alignment. */
+static crmm_priv_tracking_found empty(crmm_priv_tracking_slot *slot, size_t bytes, size_t alignment,
+                                      crmm_priv_tracked *known)
 {
-    size_t slot = shard->capacity != 0 ? find(shard, ptr) : 0;
+    crmm_priv_tracking_found found = CRMM_PRIV_TRACKING_TAKEN_BEFORE;
 
-    if (shard->capacity == 0 || shard->entries[slot].ptr == NULL) {
-        return is_recent(shard, ptr) ? CRMM_PRIV_TRACKING_TAKEN_BEFORE : CRMM_PRIV_TRACKING_UNKNOWN;
+    crmm_priv_spin_acquire(&slot->lock);
+    if (slot->is_live) {
+        crmm_priv_tracking_slot_load(slot, known);
+        slot->is_live = bytes != 0 && (bytes != known->bytes || alignment != known->alignment);
+        found = slot->is_live ? CRMM_PRIV_TRACKING_MISMATCHING : CRMM_PRIV_TRACKING_TAKEN;
     }
-    *known = shard->entries[slot];
-    if (bytes != 0 && (bytes != known->bytes || alignment != known->alignment)) {
-        return CRMM_PRIV_TRACKING_MISMATCHING;
-    }
-    empty_slot(shard, slot);
-    shard->used--;
-    shard->bytes -= known->bytes;
-    remember(shard, ptr);
-    return CRMM_PRIV_TRACKING_TAKEN;
+    crmm_priv_spin_release(&slot->lock);
+    return found;
 }
 
 crmm_priv_tracking_found crmm_priv_tracking_table_take(crmm_priv_tracking_table *table,
                                                        const void *ptr, size_t bytes,
                                                        size_t alignment, crmm_priv_tracked *known)
 {
-    crmm_priv_tracking_shard *shard = shard_of(table, ptr);
+    crmm_priv_tracking_found found = CRMM_PRIV_TRACKING_UNKNOWN;
+    crmm_priv_tracking_shard *own = lock_own(table);
+    crmm_priv_tracking_slot *slot = crmm_priv_tracking_slots_find(&table->slots, ptr);
 
-    pthread_mutex_lock(&shard->mutex);
-    crmm_priv_tracking_found found = take(shard, ptr, bytes, alignment, known);
-    pthread_mutex_unlock(&shard->mutex);
+    if (slot != NULL) {
+        known->ptr = ptr;
+        found = empty(slot, bytes, alignment, known);
+    }
+    if (found == CRMM_PRIV_TRACKING_TAKEN) {
+        own->count--;
+        own->bytes -= known->bytes;
+    }
+    unlock_own(own);
     return found;
 }
 
 /* ---- all entries ---- */
 
-/* Always in the same order, so that two that do it together cannot wait for each other. */
-static void lock_all(crmm_priv_tracking_table *table)
-{
-    for (size_t i = 0; i < SHARDS; i++) {
-        pthread_mutex_lock(&table->shards[i].mutex);
-    }
-}
-
-static void unlock_all(crmm_priv_tracking_table *table)
-{
-    for (size_t i = 0; i < SHARDS; i++) {
-        pthread_mutex_unlock(&table->shards[i].mutex);
-    }
-}
-
-/* The locks are held. */
+/* All shards are locked. */
 static void sum_up(const crmm_priv_tracking_table *table, size_t *count, size_t *bytes)
 {
     *count = 0;
     *bytes = 0;
     for (size_t i = 0; i < SHARDS; i++) {
-        *count += table->shards[i].used;
+        *count += table->shards[i].count;
         *bytes += table->shards[i].bytes;
     }
 }
@@ -199,30 +207,23 @@ void crmm_priv_tracking_table_sum(crmm_priv_tracking_table *table, size_t *count
     unlock_all(table);
 }
 
-static void list_shard(const crmm_priv_tracking_shard *shard, uint64_t from, uint64_t to,
-                       crmm_priv_tracked_list *list)
-{
-    for (size_t i = 0; i < shard->capacity; i++) {
-        const crmm_priv_tracked *entry = &shard->entries[i];
-        if (entry->ptr != NULL && entry->epoch >= from && entry->epoch < to) {
-            crmm_priv_stack_retain(entry->stack);
-            list->items[list->count++] = *entry;
-        }
-    }
-}
-
 /* List into room for all; what is missing: entries that the list has no room for. */
 static size_t list_into(crmm_priv_tracking_table *table, uint64_t from, uint64_t to,
                         crmm_priv_tracked_list *list)
 {
+    crmm_priv_tracked entry;
     size_t count;
     size_t bytes;
 
     lock_all(table);
     sum_up(table, &count, &bytes);
     bool has_room = count <= list->capacity;
-    for (size_t i = 0; has_room && i < SHARDS; i++) {
-        list_shard(&table->shards[i], from, to, list);
+    for (size_t i = 0; has_room && i < table->slots.capacity; i++) {
+        if (crmm_priv_tracking_slots_at(&table->slots, i, &entry) && entry.epoch >= from &&
+            entry.epoch < to) {
+            crmm_priv_stack_retain(entry.stack);
+            list->items[list->count++] = entry;
+        }
     }
     unlock_all(table);
     return has_room ? 0 : count;
@@ -268,49 +269,24 @@ void crmm_priv_tracked_list_finish(crmm_priv_tracked_list *list)
 
 /* ---- life ---- */
 
-/* A lock that is held for some tens of nanoseconds is better waited for than slept for. */
-static void init_mutex(pthread_mutex_t *mutex)
-{
-    pthread_mutexattr_t attributes;
-
-    pthread_mutexattr_init(&attributes);
-#ifdef __GLIBC__
-    (void)pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_ADAPTIVE_NP);
-#endif
-    pthread_mutex_init(mutex, &attributes);
-    pthread_mutexattr_destroy(&attributes);
-}
-
 bool crmm_priv_tracking_table_init(crmm_priv_tracking_table *table)
 {
     size_t size = SHARDS * sizeof(*table->shards);
 
+    table->claimed = 0;
     table->shards = aligned_alloc(SHARD_ALIGNMENT, size);
-    if (table->shards == NULL) {
+    if (table->shards == NULL || !crmm_priv_tracking_slots_init(&table->slots)) {
+        free(table->shards);
         return false;
     }
     memset(table->shards, 0, size);
-    for (size_t i = 0; i < SHARDS; i++) {
-        init_mutex(&table->shards[i].mutex);
-    }
+    crmm_priv_lock_init_guard(&table->lock, lock_shards, unlock_shards);
     return true;
-}
-
-static void finish_shard(crmm_priv_tracking_shard *shard)
-{
-    for (size_t i = 0; i < shard->capacity; i++) {
-        if (shard->entries[i].ptr != NULL) {
-            crmm_priv_stack_release(shard->entries[i].stack);
-        }
-    }
-    free(shard->entries);
-    pthread_mutex_destroy(&shard->mutex);
 }
 
 void crmm_priv_tracking_table_finish(crmm_priv_tracking_table *table)
 {
-    for (size_t i = 0; i < SHARDS; i++) {
-        finish_shard(&table->shards[i]);
-    }
+    crmm_priv_lock_forget(&table->lock);
+    crmm_priv_tracking_slots_finish(&table->slots);
     free(table->shards);
 }

@@ -2,37 +2,29 @@
 #ifndef CRMM_ADAPTORS_SRC_TRACKING_TABLE_H
 #define CRMM_ADAPTORS_SRC_TRACKING_TABLE_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include <crmm/internal/lock.h>
 
-#include <crmm/core/stream.h>
-
-#include "tracking_stack.h"
-
-/* An allocation, as crmm_tracked_allocation describes it. */
-typedef struct crmm_priv_tracked {
-    const void *ptr; /* NULL: an empty slot of a table */
-    size_t bytes;
-    size_t alignment;
-    crmm_stream stream;
-    uint64_t thread;
-    uint64_t time;
-    uint64_t epoch;
-    const char *label;
-    crmm_priv_stack *stack; /* one reference, or NULL */
-} crmm_priv_tracked;
+#include "tracking_slots.h"
 
 typedef struct crmm_priv_tracking_shard crmm_priv_tracking_shard;
 
 /*
- * What is outstanding, by address, in shards with a lock each. An entry's slot is reserved when it
- * is added; taking it out allocates nothing.
+ * What is outstanding, by address. Each thread has a shard, which it locks while it is at the
+ * slots and in which it counts; so a thread that is given addresses that it was given before writes
+ * nothing that others do. Who needs the slots at one moment, or changes where they are, takes the
+ * locks of all shards.
  *
- * Thread-safety: safe.
+ * An address has one slot, whoever allocates there: one that is handed out while it is outstanding
+ * is found at once. It keeps the slot when it is given back, which tells a double free from a
+ * foreign pointer, until slots are needed for other addresses. Giving back allocates nothing.
+ *
+ * Thread-safety: safe. A forked child finds the table whole and free.
  */
 typedef struct crmm_priv_tracking_table {
+    crmm_priv_lock lock; /* the first member; taken before the shards' locks, where all are */
+    crmm_priv_tracking_slots slots;
     crmm_priv_tracking_shard *shards;
+    size_t claimed; /* atomic: slots in use, or that shards may still take into use */
 } crmm_priv_tracking_table;
 
 /* false: no memory. */
@@ -51,8 +43,8 @@ bool crmm_priv_tracking_table_add(crmm_priv_tracking_table *table, const crmm_pr
 typedef enum crmm_priv_tracking_found {
     CRMM_PRIV_TRACKING_TAKEN,        /* taken out; `*known` is the entry, with its reference */
     CRMM_PRIV_TRACKING_MISMATCHING,  /* still in; `*known` says what it is, without a reference */
-    CRMM_PRIV_TRACKING_TAKEN_BEFORE, /* not in, but it was until a moment ago */
-    CRMM_PRIV_TRACKING_UNKNOWN       /* not in */
+    CRMM_PRIV_TRACKING_TAKEN_BEFORE, /* not in, but it was */
+    CRMM_PRIV_TRACKING_UNKNOWN       /* not in, and was not, or long ago */
 } crmm_priv_tracking_found;
 
 /* Take an entry out, if it has this size and alignment; `bytes` 0 leaves both open. */

@@ -13,12 +13,18 @@ static void before_fork(void)
     pthread_mutex_lock(&list_mutex);
     for (crmm_priv_lock *lock = first; lock != NULL; lock = lock->next) {
         pthread_mutex_lock(&lock->mutex);
+        if (lock->take_guarded != NULL) {
+            lock->take_guarded(lock);
+        }
     }
 }
 
 static void after_fork(void)
 {
     for (crmm_priv_lock *lock = first; lock != NULL; lock = lock->next) {
+        if (lock->let_go_guarded != NULL) {
+            lock->let_go_guarded(lock);
+        }
         pthread_mutex_unlock(&lock->mutex);
     }
     pthread_mutex_unlock(&list_mutex);
@@ -29,7 +35,7 @@ static void handle_forks(void)
     (void)pthread_atfork(before_fork, after_fork, after_fork);
 }
 
-/* Enter a lock in the list when it is taken for the first time. */
+/* Enter a lock in the list: when it is taken for the first time, or guards others. */
 static void make_known(crmm_priv_lock *lock)
 {
     (void)pthread_once(&once, handle_forks);
@@ -40,6 +46,15 @@ static void make_known(crmm_priv_lock *lock)
         __atomic_store_n(&lock->known, true, __ATOMIC_RELEASE);
     }
     pthread_mutex_unlock(&list_mutex);
+}
+
+void crmm_priv_lock_init_guard(crmm_priv_lock *lock, void (*take_guarded)(crmm_priv_lock *lock),
+                               void (*let_go_guarded)(crmm_priv_lock *lock))
+{
+    *lock = (crmm_priv_lock)CRMM_PRIV_LOCK_INITIALIZER;
+    lock->take_guarded = take_guarded;
+    lock->let_go_guarded = let_go_guarded;
+    make_known(lock);
 }
 
 void crmm_priv_lock_acquire(crmm_priv_lock *lock)

@@ -2,7 +2,9 @@
 /*
  * Tracking where host memory is exhausted: an allocation that cannot be remembered fails and its
  * memory goes back as it came; one whose stack cannot be is remembered without; frees need nothing.
+ * Blocks that are gone, and threads that are, need nothing either in the long run.
  */
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -154,11 +156,56 @@ static void run(size_t capture_stacks)
     crmm_resource_release(&tracked);
 }
 
+/* ---- what is kept of blocks and threads that are gone ---- */
+
+static void *use_new_addresses(void *tracked)
+{
+    enum { TIMES = 100 };
+
+    for (int i = 0; i < TIMES; i++) {
+        void *ptr = NULL;
+        check(crmm_allocate_sync(tracked, BYTES, ALIGNMENT, &ptr) == CRMM_SUCCESS, "allocate");
+        crmm_deallocate_sync(tracked, ptr, BYTES, ALIGNMENT);
+    }
+    return NULL;
+}
+
+static void run_in_bounds(void)
+{
+    enum { THREADS = 5000, TURNS = 10000 };
+    struct crmm_resource upstream;
+    crmm_resource *tracked = NULL;
+    pthread_t thread;
+
+    given = given_back = 0;
+    crmm_resource_init(&upstream, &address_ops, "addresses", CRMM_HOST_ACCESSIBLE);
+    check(crmm_tracking_resource_adaptor_create(&upstream, NULL, &tracked) == CRMM_SUCCESS,
+          "create");
+    /* The C library keeps what its threads need, so one is started before the limit is set. */
+    check(pthread_create(&thread, NULL, use_new_addresses, tracked) == 0 &&
+              pthread_join(thread, NULL) == 0,
+          "thread");
+    limit_memory(used_now() + SPARE);
+    for (int i = 0; i < TURNS; i++) {
+        (void)use_new_addresses(tracked);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        check(pthread_create(&thread, NULL, use_new_addresses, tracked) == 0 &&
+                  pthread_join(thread, NULL) == 0,
+              "thread");
+    }
+    limit_memory(RLIM_INFINITY);
+    check(crmm_tracking_resource_adaptor_outstanding_count(tracked) == 0, "something is left");
+    check(given_back == given, "something was not given back");
+    crmm_resource_release(&tracked);
+}
+
 int main(void)
 {
     if (is_watched()) {
         return SKIPPED; /* a sanitizer or valgrind, which needs the memory more */
     }
+    run_in_bounds();
     run(0);
     run(1);
     check(crmm_misuse_count() == 0, "misuse");

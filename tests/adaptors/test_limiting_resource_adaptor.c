@@ -225,6 +225,23 @@ Test(limiting_resource_adaptor, reports_leaks_and_blocks_it_cannot_have_given)
     crmm_deallocate(&upstream.base, NULL, ptr, 512, 16);
 }
 
+/* A block counts for its size, which it keeps for none. */
+Test(limiting_resource_adaptor, refuses_frees_by_address_alone)
+{
+    mock_resource upstream;
+    crmm_resource *mr = make(&upstream, 1 << 20);
+    void *ptr = NULL;
+
+    misuse_recorder_start();
+    expect_success(crmm_allocate(mr, NULL, 512, 16, &ptr));
+    expect_misuse(crmm_deallocate_ptr(mr, NULL, ptr), CRMM_MISUSE_UNSUPPORTED,
+                  "limiting_resource_adaptor keeps no sizes");
+    expect_equal(upstream.live, 1); /* left alone */
+    expect_equal(crmm_limiting_resource_adaptor_allocated_bytes(mr), 512);
+    crmm_deallocate(mr, NULL, ptr, 512, 16);
+    crmm_resource_release(&mr);
+}
+
 Test(limiting_resource_adaptor, over_a_sync_only_resource_is_sync_only)
 {
     mock_resource upstream;

@@ -16,6 +16,7 @@
 
 #include "cuda_support.h"
 #include "expect.h"
+#include "misuse_recorder.h"
 #include "mock_resource.h"
 
 #define ALL (CRMM_HOST_ACCESSIBLE | CRMM_DEVICE_ACCESSIBLE | CRMM_STREAM_ORDERED)
@@ -346,6 +347,23 @@ Test(logging_resource_adaptor, what_never_reaches_it_has_no_row)
     expect_status(crmm_allocate(mr, NULL, 8, 3, &ptr), CRMM_ERROR_INVALID_ARGUMENT);
     expect_text(written.text, HEADER);
     expect_equal(upstream.allocations, 0);
+    crmm_resource_release(&mr);
+}
+
+/* A log whose frees have no sizes could not be replayed. */
+Test(logging_resource_adaptor, refuses_frees_by_address_alone)
+{
+    crmm_resource *mr = make();
+    void *ptr = NULL;
+
+    misuse_recorder_start();
+    expect_success(crmm_allocate(mr, NULL, 64, 16, &ptr));
+    size_t rows = count_lines(written.text);
+    expect_misuse(crmm_deallocate_ptr(mr, NULL, ptr), CRMM_MISUSE_UNSUPPORTED,
+                  "logging_resource_adaptor keeps no sizes");
+    expect_equal(count_lines(written.text), rows);
+    expect_equal(upstream.live, 1); /* left alone */
+    crmm_deallocate(mr, NULL, ptr, 64, 16);
     crmm_resource_release(&mr);
 }
 

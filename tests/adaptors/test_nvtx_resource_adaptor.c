@@ -379,6 +379,9 @@ Test(nvtx_resource_adaptor, frees_by_address_go_to_the_upstream)
     expect_misuse(crmm_deallocate_ptr(mr, NULL, ptr), CRMM_MISUSE_UNSUPPORTED,
                   "crmm_deallocate_ptr: mock_resource keeps no sizes");
     expect_range(2, "deallocate", 0);
+    /* It could not know that the upstream would leave the block alone. */
+    expect_equal(tool.unregistered, CRMM_PRIV_HAVE_NVTX_MEM ? 1 : 0);
+    expect_equal(tool.registered, CRMM_PRIV_HAVE_NVTX_MEM ? 1 : 0);
     crmm_deallocate(mr, NULL, ptr, 64, 16);
     crmm_resource_release(&mr);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <crmm/adaptors/tracking_resource_adaptor.h>
 
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -302,6 +303,111 @@ Test(tracking_resource_adaptor, finds_what_was_given_back_past_it)
     expect_outstanding(mr, 1, 20); /* the new one only */
     crmm_deallocate_sync(mr, ptr, 20, 16);
     expect_outstanding(mr, 0, 0);
+    crmm_resource_release(&mr);
+}
+
+/* ---- misuse across threads ---- */
+
+/* One call, to be made by another thread than this. */
+typedef struct call {
+    crmm_resource *mr;
+    void *ptr; /* to be given back; NULL: allocate, and store it here */
+    size_t bytes;
+} call;
+
+static void *make_call(void *user_data)
+{
+    call *made = user_data;
+
+    if (made->ptr != NULL) {
+        crmm_deallocate_sync(made->mr, made->ptr, made->bytes, 16);
+    } else {
+        expect_success(crmm_allocate_sync(made->mr, made->bytes, 16, &made->ptr));
+    }
+    return NULL;
+}
+
+static void *by_another_thread(crmm_resource *mr, void *ptr, size_t bytes)
+{
+    call made = {.mr = mr, .ptr = ptr, .bytes = bytes};
+    pthread_t thread;
+
+    expect_equal(pthread_create(&thread, NULL, make_call, &made), 0);
+    expect_equal(pthread_join(thread, NULL), 0);
+    return made.ptr;
+}
+
+Test(tracking_resource_adaptor, finds_misuse_of_what_another_thread_allocated_or_gave_back)
+{
+    mock_resource upstream;
+    crmm_resource *mr = make(&upstream);
+    void *a = by_another_thread(mr, NULL, 100);
+    void *b = allocate(mr, 200);
+    char block[16];
+
+    misuse_recorder_start();
+    expect_outstanding(mr, 2, 300);
+    expect_misuse(deallocate(mr, a, 99), CRMM_MISUSE_SIZE_MISMATCH,
+                  "was allocated with 100 bytes and given back with 99");
+    expect_misuse(by_another_thread(mr, b, 100), CRMM_MISUSE_SIZE_MISMATCH,
+                  "was allocated with 200 bytes and given back with 100");
+    expect_misuse(by_another_thread(mr, block, 16), CRMM_MISUSE_FOREIGN_POINTER,
+                  "was not allocated here");
+    deallocate(mr, a, 100);
+    expect_outstanding(mr, 1, 200);
+    expect_misuse(by_another_thread(mr, a, 100), CRMM_MISUSE_DOUBLE_FREE, "was given back twice");
+    (void)by_another_thread(mr, b, 200);
+    expect_misuse(deallocate(mr, b, 200), CRMM_MISUSE_DOUBLE_FREE, "was given back twice");
+    expect_outstanding(mr, 0, 0);
+    expect_equal(upstream.deallocations, 2);
+    crmm_resource_release(&mr);
+}
+
+/* The address comes back to another thread than the one whose block was given back past it. */
+Test(tracking_resource_adaptor, finds_at_once_what_was_given_back_past_it_by_another_thread)
+{
+    struct crmm_resource upstream;
+    crmm_resource *mr = NULL;
+    visited found = {0};
+
+    constant_resource_init(&upstream);
+    expect_success(crmm_tracking_resource_adaptor_create(&upstream, NULL, &mr));
+    void *ptr = by_another_thread(mr, NULL, 10);
+    misuse_recorder_start();
+    expect_misuse(expect_success(crmm_allocate_sync(mr, 20, 16, &ptr)), CRMM_MISUSE_FOREIGN_POINTER,
+                  "(10 bytes) was given back past the adaptor: its address is handed out again");
+    expect_misuse(by_another_thread(mr, NULL, 30), CRMM_MISUSE_FOREIGN_POINTER,
+                  "(20 bytes) was given back past the adaptor");
+    expect_outstanding(mr, 1, 30);
+    expect_success(crmm_tracking_resource_adaptor_visit(mr, visit, &found));
+    expect_equal(found.count, 1);
+    cr_assert(found.seen[0].thread != (uint64_t)syscall(SYS_gettid));
+    crmm_deallocate_sync(mr, ptr, 30, 16);
+    expect_outstanding(mr, 0, 0);
+    crmm_resource_release(&mr);
+}
+
+/* More threads than it tells apart, none of them there any more. */
+Test(tracking_resource_adaptor, remembers_what_threads_leave_behind)
+{
+    enum { THREADS = 300 };
+    mock_resource upstream;
+    crmm_resource *mr = make(&upstream);
+    static void *blocks[THREADS];
+    size_t bytes = 0;
+
+    misuse_recorder_start();
+    for (size_t i = 0; i < THREADS; i++) {
+        blocks[i] = by_another_thread(mr, NULL, i + 1);
+        bytes += i + 1;
+    }
+    expect_outstanding(mr, THREADS, bytes);
+    for (size_t i = 0; i < THREADS; i++) {
+        (void)by_another_thread(mr, blocks[i], i + 1);
+    }
+    expect_outstanding(mr, 0, 0);
+    expect_equal(misuse_recorded()->count, 0);
+    expect_equal(upstream.live, 0);
     crmm_resource_release(&mr);
 }
 
@@ -723,5 +829,72 @@ Test(tracking_resource_adaptor, finds_every_one_of_many)
     expect_outstanding(mr, 0, 0);
     expect_equal(misuse_recorded()->count, 0);
     expect_equal(upstream.live, 0);
+    crmm_resource_release(&mr);
+}
+
+/* An upstream that never hands out an address twice, nor any memory. */
+static crmm_status give_new_address(crmm_resource *resource, size_t bytes, size_t alignment,
+                                    void **ptr)
+{
+    static uintptr_t latest = 0x100000000;
+
+    (void)resource;
+    (void)bytes;
+    (void)alignment;
+    latest += 256;
+    *ptr = (void *)latest;
+    return CRMM_SUCCESS;
+}
+
+static void take_address(crmm_resource *resource, void *ptr, size_t bytes, size_t alignment)
+{
+    (void)resource;
+    (void)ptr;
+    (void)bytes;
+    (void)alignment;
+}
+
+static void stay(crmm_resource *resource)
+{
+    (void)resource;
+}
+
+/* Addresses that were given back have to make room: those that were not are still known. */
+Test(tracking_resource_adaptor, forgets_only_what_was_given_back)
+{
+    enum { STEPS = 100000, KEEP_EVERY = 1000 };
+    static const crmm_resource_ops ops = {
+        .struct_size = sizeof(crmm_resource_ops),
+        .allocate_sync = give_new_address,
+        .deallocate_sync = take_address,
+        .destroy = stay,
+    };
+    struct crmm_resource upstream;
+    crmm_resource *mr = NULL;
+    void *kept[STEPS / KEEP_EVERY];
+    void *ptr = NULL;
+
+    crmm_resource_init(&upstream, &ops, "new_addresses", CRMM_HOST_ACCESSIBLE);
+    expect_success(crmm_tracking_resource_adaptor_create(&upstream, NULL, &mr));
+    misuse_recorder_start();
+    for (size_t i = 0; i < STEPS; i++) {
+        expect_success(crmm_allocate_sync(mr, i + 1, 16, &ptr));
+        if (i % KEEP_EVERY == 0) {
+            kept[i / KEEP_EVERY] = ptr;
+        } else {
+            crmm_deallocate_sync(mr, ptr, i + 1, 16);
+        }
+    }
+    expect_equal(crmm_tracking_resource_adaptor_outstanding_count(mr), STEPS / KEEP_EVERY);
+    expect_misuse(crmm_deallocate_sync(mr, ptr, STEPS, 16), CRMM_MISUSE_DOUBLE_FREE,
+                  "was given back twice");
+    expect_misuse(crmm_deallocate_sync(mr, (void *)((uintptr_t)kept[0] + 256), 2, 16),
+                  CRMM_MISUSE_FOREIGN_POINTER, "or was given back before");
+    expect_equal(misuse_recorded()->count, 2);
+    for (size_t i = 0; i < STEPS; i += KEEP_EVERY) {
+        crmm_deallocate_sync(mr, kept[i / KEEP_EVERY], i + 1, 16);
+    }
+    expect_outstanding(mr, 0, 0);
+    expect_equal(misuse_recorded()->count, 2);
     crmm_resource_release(&mr);
 }

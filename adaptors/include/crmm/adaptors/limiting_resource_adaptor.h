@@ -37,6 +37,9 @@ CRMM_API void crmm_limiting_resource_adaptor_options_init(
  * @retval CRMM_ERROR_UNSUPPORTED      an option of a newer version is set
  * @retval CRMM_ERROR_OUT_OF_MEMORY    no host memory for the adaptor
  *
+ * crmm_deallocate_ptr() is CRMM_MISUSE_UNSUPPORTED: a block counts for its size, which no upstream
+ * can be asked for.
+ *
  * Thread-safety: safe; threads count apart from each other while the limit is far, and a request is
  * never refused because of another one that is itself about to be refused.
  */

@@ -66,6 +66,9 @@ CRMM_API void crmm_logging_resource_adaptor_options_init(
  * program exits, even if it holds the adaptor then. A program that crashes loses what waits in the
  * buffer: at most 16384 rows, or fewer than `auto_flush`, and those of calls under way.
  *
+ * crmm_deallocate_ptr() is CRMM_MISUSE_UNSUPPORTED: the row of a free has the block's size, which
+ * no upstream can be asked for, and a log without it could not be replayed.
+ *
  * Where a row cannot be written the log ends: that is logged once as an error, flush returns it,
  * and allocations go on. A forked child passes requests on and writes nothing; an adaptor that it
  * makes itself is like any other. Two adaptors must not write to one file.

@@ -38,7 +38,8 @@ CRMM_API void crmm_nvtx_resource_adaptor_options_init(crmm_nvtx_resource_adaptor
  *    back by its address alone);
  *  - registers each block with the bytes that were asked for, as a region of the process-wide heap,
  *    and unregisters it before it is given back. This needs a toolkit whose NVTX has
- *    nvToolsExtMem.h.
+ *    nvToolsExtMem.h. A block that the upstream then leaves alone, reporting misuse, stays
+ *    unregistered.
  * Of several in one stack only the outermost does anything. It has the upstream's properties and
  * device. Functions of the upstream's class take the upstream, not this.
  *

@@ -18,6 +18,9 @@ CRMM_BEGIN_DECLS
  * never below what callers held at any time, nor above that by more than what was in flight.
  *
  * Sums that do not fit an int64_t stay at its bounds.
+ *
+ * crmm_deallocate_ptr() is CRMM_MISUSE_UNSUPPORTED: a block counts for its size, which no upstream
+ * can be asked for.
  */
 
 /** One figure. Frozen: members are never added. */
@@ -50,7 +53,7 @@ typedef struct crmm_statistics_scope {
  * @retval CRMM_ERROR_OUT_OF_MEMORY    no host memory for the adaptor
  *
  * Thread-safety: safe. Threads count apart from each other; a call that sets a new peak, and the
- * functions below, bring the figures together.
+ * functions below, bring the figures together. A forked child goes on from its parent's figures.
  *
  * Released for the last time with allocations counted, it reports CRMM_MISUSE_LEAK with the bytes.
  */

@@ -232,7 +232,9 @@ CRMM_API void crmm_deallocate_sync(crmm_resource *resource, void *ptr, size_t by
  * @param ptr      the memory; NULL is a no-op
  *
  * Never fails; a resource that keeps no books reports CRMM_MISUSE_UNSUPPORTED and leaves the block
- * alone.
+ * alone. So do adaptors that need the size themselves (limiting, statistics, logging), even where
+ * their upstream knows it, since no resource can be asked for it; a tracking adaptor over them
+ * gives the block back with its size.
  */
 CRMM_API void crmm_deallocate_ptr(crmm_resource *resource, crmm_stream stream, void *ptr);
 

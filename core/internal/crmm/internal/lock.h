@@ -12,14 +12,25 @@
  */
 typedef struct crmm_priv_lock {
     pthread_mutex_t mutex;
-    struct crmm_priv_lock *next; /* among those that were ever taken */
+    struct crmm_priv_lock *next; /* among those that were ever taken, or that guard others */
     bool known;
+    /* NULL, or what takes the locks that this one guards, and lets them go */
+    void (*take_guarded)(struct crmm_priv_lock *lock);
+    void (*let_go_guarded)(struct crmm_priv_lock *lock);
 } crmm_priv_lock;
 
 #define CRMM_PRIV_LOCK_INITIALIZER         \
     {                                      \
         .mutex = PTHREAD_MUTEX_INITIALIZER \
     }
+
+/*
+ * Set up a lock that guards others, of any kind: who wants more than one of them takes this one
+ * first, and so does a fork, which then takes them all. A thread that holds one of them alone waits
+ * for no lock of the library, and does not fork.
+ */
+void crmm_priv_lock_init_guard(crmm_priv_lock *lock, void (*take_guarded)(crmm_priv_lock *lock),
+                               void (*let_go_guarded)(crmm_priv_lock *lock));
 
 void crmm_priv_lock_acquire(crmm_priv_lock *lock);
 void crmm_priv_lock_release(crmm_priv_lock *lock);

@@ -9,6 +9,7 @@
 #include <crmm/internal/report.h>
 
 #include "cache.h"
+#include "plan.h"
 
 enum {
     SLACK = 25,        /* the pool may hold 4 % more than was ever live before memory is moved */
@@ -203,59 +204,18 @@ static crmm_status add_range(crmm_priv_pool *pool, crmm_priv_pool_heap *heap, si
                 CRMM_PRIV_POOL_NAME);
 }
 
-typedef struct plan {
-    uint32_t hole; /* the extent to fill, or 0 */
-    uint64_t at;   /* from here */
-    uint32_t size; /* so much, in granules */
-} plan;
-
-/* Of one hole, the part that misses the fewest pages. */
-static plan plan_hole(const crmm_priv_pool_request *request, uint32_t index, uint32_t page)
-{
-    const crmm_priv_pool_heap *heap = request->heap;
-    const crmm_priv_extent *hole = extent_of(heap, index);
-    const crmm_priv_extent *left = extent_of(heap, hole->before);
-    const crmm_priv_extent *right = extent_of(heap, hole->after);
-    uint32_t need = (uint32_t)crmm_priv_pool_need(request);
-    uint32_t before = crmm_priv_pool_could_use(request, left) ? left->size : 0;
-    uint32_t after = crmm_priv_pool_could_use(request, right) ? right->size : 0;
-    plan best = {.size = UINT32_MAX};
-
-    before = before < need ? before : need - 1;
-    after = after < need ? after : need - 1;
-    uint32_t from_left = (need - before + page - 1) / page * page;
-    uint32_t from_right = (need - after + page - 1) / page * page;
-    if (from_left <= hole->size) {
-        best = (plan){.hole = index, .at = hole->at, .size = from_left};
-    }
-    if (from_right <= hole->size && from_right < best.size) {
-        best = (plan){.hole = index, .at = hole->at + hole->size - from_right, .size = from_right};
-    }
-    if (hole->size < best.size && (uint64_t)before + hole->size + after >= need) {
-        best = (plan){.hole = index, .at = hole->at, .size = hole->size};
-    }
-    return best;
-}
-
 /* The part of a hole to fill for a request; marked busy, so that nobody else does. 0: no hole is
  * long enough, or there is no host memory. */
-static uint32_t claim_hole(const crmm_priv_pool_request *request, size_t page_bytes)
+static uint32_t claim_hole(const crmm_priv_pool_request *request, crmm_priv_pool_plan *plan)
 {
     crmm_priv_extents *extents = &request->heap->extents;
-    plan best = {.size = UINT32_MAX};
     uint32_t claimed = 0;
 
     crmm_priv_pool_heap_lock(request->heap);
-    for (uint32_t i = extents->holes; i != 0; i = extents->all[i].bin_after) {
-        plan candidate = plan_hole(request, i, granules_of(page_bytes));
-        if (candidate.size < best.size ||
-            (candidate.size == best.size && candidate.hole != 0 && candidate.at < best.at)) {
-            best = candidate;
-        }
-    }
-    if (best.hole != 0 && crmm_priv_extents_reserve(extents)) {
+    *plan = crmm_priv_pool_plan_for(request, granules_of(request->pool->page));
+    if (plan->hole != 0 && crmm_priv_extents_reserve(extents)) {
         claimed =
-            crmm_priv_extents_carve(extents, best.hole, best.at, best.size, CRMM_PRIV_POOL_BUSY);
+            crmm_priv_extents_carve(extents, plan->hole, plan->at, plan->size, CRMM_PRIV_POOL_BUSY);
     }
     crmm_priv_pool_heap_unlock(request->heap);
     return claimed;
@@ -343,16 +303,16 @@ static uint32_t whole_pages(const crmm_priv_pool *pool, const crmm_priv_extent *
     return *at >= end ? 0 : (uint32_t)(end - *at) / page * page;
 }
 
-/* Whether a free extent lies next to what is being filled, and so is used in place. */
-static bool is_beside(const crmm_priv_pool_heap *heap, uint32_t index, uint32_t claimed)
+/* Whether a free extent lies where the block is meant to come, and so is used in place. */
+static bool is_within(const crmm_priv_extent *extent, const crmm_priv_pool_plan *plan)
 {
-    return extent_of(heap, index)->after == claimed || extent_of(heap, index)->before == claimed;
+    return extent->at < plan->end && extent->at + extent->size > plan->begin;
 }
 
 /* Up to `want` pages that are wholly free and of use to the request, smallest extents first; they
  * are marked as leaving. Their number. The heap is locked. */
-static uint32_t find_donors(const crmm_priv_pool_request *request, uint32_t claimed, uint32_t want,
-                            donation *found)
+static uint32_t find_donors(const crmm_priv_pool_request *request, const crmm_priv_pool_plan *plan,
+                            uint32_t want, donation *found)
 {
     const crmm_priv_pool *pool = request->pool;
     crmm_priv_extents *extents = &request->heap->extents;
@@ -367,7 +327,7 @@ static uint32_t find_donors(const crmm_priv_pool_request *request, uint32_t clai
         for (uint32_t i = 1; i < extents->capacity; i++) {
             const crmm_priv_extent *extent = &extents->all[i];
             if (extent->size >= page && extent->size < best_size &&
-                crmm_priv_pool_may_use(request, extent) && !is_beside(request->heap, i, claimed) &&
+                crmm_priv_pool_may_use(request, extent) && !is_within(extent, plan) &&
                 whole_pages(pool, extent, &at) > 0) {
                 best = i;
                 best_size = extent->size;
@@ -392,7 +352,8 @@ static uint32_t find_donors(const crmm_priv_pool_request *request, uint32_t clai
 
 /* Make the request's stream wait for what it takes to have `want` pages to move, as far as there is
  * a fence for it. */
-static void wait_for_donors(const crmm_priv_pool_request *request, uint32_t claimed, uint32_t want)
+static void wait_for_donors(const crmm_priv_pool_request *request, const crmm_priv_pool_plan *plan,
+                            uint32_t want)
 {
     const crmm_priv_extents *extents = &request->heap->extents;
     uint32_t page = granules_of(request->pool->page);
@@ -404,7 +365,7 @@ static void wait_for_donors(const crmm_priv_pool_request *request, uint32_t clai
         const crmm_priv_extent *extent = &extents->all[i];
         uint64_t at = 0;
         if (extent->size < page || !crmm_priv_pool_could_use(request, extent) ||
-            is_beside(request->heap, i, claimed)) {
+            is_within(extent, plan)) {
             continue;
         }
         uint32_t pages = whole_pages(request->pool, extent, &at) / page;
@@ -426,7 +387,8 @@ static void keep_donor(crmm_priv_pool_heap *heap, const donation *donor)
 }
 
 /* Memory from elsewhere in the heap behind as much as possible of a claimed part. Granules. */
-static uint32_t move_into(const crmm_priv_pool_request *request, uint32_t claimed, uint32_t limit)
+static uint32_t move_into(const crmm_priv_pool_request *request, const crmm_priv_pool_plan *plan,
+                          uint32_t limit)
 {
     crmm_priv_pool *pool = request->pool;
     crmm_priv_pool_heap *heap = request->heap;
@@ -434,13 +396,12 @@ static uint32_t move_into(const crmm_priv_pool_request *request, uint32_t claime
     uint32_t done = 0;
     donation donors[MOST_PAGES];
 
-    wait_for_donors(request, claimed, limit / page);
+    wait_for_donors(request, plan, limit / page);
     while (done < limit) {
         uint32_t want = (limit - done) / page;
         crmm_priv_pool_heap_lock(heap);
-        uint64_t to = extent_of(heap, claimed)->at + done;
-        uint32_t count =
-            find_donors(request, claimed, want < MOST_PAGES ? want : MOST_PAGES, donors);
+        uint64_t to = plan->at + done;
+        uint32_t count = find_donors(request, plan, want < MOST_PAGES ? want : MOST_PAGES, donors);
         crmm_priv_pool_heap_unlock(heap);
         uint32_t moved = 0;
         while (moved < count && pool->upstream->ops->move_begin(
@@ -527,20 +488,19 @@ static crmm_priv_pool_growth grow_in_place(const crmm_priv_pool_request *request
     uint64_t need = crmm_priv_pool_need(request);
 
     crmm_priv_pool_finish_moves(pool);
-    uint32_t claimed = claim_hole(request, pool->page);
+    crmm_priv_pool_plan plan;
+    uint32_t claimed = claim_hole(request, &plan);
     if (claimed == 0) {
         if (add_range(pool, heap, bytes_of(need) + pool->page) != CRMM_SUCCESS) {
             return CRMM_PRIV_POOL_REFUSED;
         }
-        claimed = claim_hole(request, pool->page);
+        claimed = claim_hole(request, &plan);
         if (claimed == 0) {
             return CRMM_PRIV_POOL_REFUSED;
         }
     }
     size_t limit = free_limit(pool, bytes_of(need));
-    crmm_priv_pool_heap_lock(heap);
-    uint32_t size = extent_of(heap, claimed)->size;
-    crmm_priv_pool_heap_unlock(heap);
+    uint32_t size = plan.size;
     size_t held = crmm_priv_pool_held(pool);
     limit = limit < pool->maximum ? limit : pool->maximum;
 
@@ -549,7 +509,7 @@ static crmm_priv_pool_growth grow_in_place(const crmm_priv_pool_request *request
     if (held + bytes_of(size) > limit && pool->can_move) {
         size_t beyond = held + bytes_of(size) - limit;
         beyond = crmm_align_up(beyond < bytes_of(size) ? beyond : bytes_of(size), pool->page);
-        moved = move_into(request, claimed, granules_of(beyond));
+        moved = move_into(request, &plan, granules_of(beyond));
     }
     if (moved > 0) {
         bool owned = request->stream != NULL;
@@ -628,7 +588,8 @@ crmm_status crmm_priv_pool_prime(crmm_priv_pool *pool, size_t bytes)
         return status;
     }
     request.size = granules_of(left);
-    uint32_t claimed = claim_hole(&request, pool->page);
+    crmm_priv_pool_plan plan;
+    uint32_t claimed = claim_hole(&request, &plan);
     if (claimed == 0) {
         return FAIL(CRMM_ERROR_OUT_OF_MEMORY, 0, "%s: no host memory for %zu bytes",
                     CRMM_PRIV_POOL_NAME, left);

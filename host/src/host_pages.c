@@ -13,6 +13,9 @@
 
 #include <crmm/core/alignment.h>
 
+/* Where the system has larger pages, they are no larger than this. */
+enum { LARGE_PAGE = 2 << 20 };
+
 /* What makes a thread worth its start. */
 enum { LEAST_SHARE = 4 << 20 };
 
@@ -34,7 +37,13 @@ void *crmm_priv_pages_map(size_t bytes)
         return NULL;
     }
     void *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    return pages == MAP_FAILED ? NULL : pages;
+    if (pages == MAP_FAILED) {
+        return NULL;
+    }
+    if (bytes >= LARGE_PAGE) {
+        (void)madvise(pages, bytes, MADV_HUGEPAGE); /* a hint: fewer pages are locked sooner */
+    }
+    return pages;
 }
 
 void crmm_priv_pages_unmap(void *pages, size_t bytes)

@@ -257,28 +257,58 @@ static enum cudaDeviceAttr attribute_of(crmm_priv_cuda_capability capability)
     switch (capability) {
     case CRMM_PRIV_CUDA_CONCURRENT_MANAGED_ACCESS:
         return cudaDevAttrConcurrentManagedAccess;
+    case CRMM_PRIV_CUDA_HOST_REGISTER:
+        return cudaDevAttrHostRegisterSupported;
+    case CRMM_PRIV_CUDA_REGISTERED_HOST_POINTER:
+        return cudaDevAttrCanUseHostPointerForRegisteredMem;
     }
     return (enum cudaDeviceAttr)0;
+}
+
+/* What a device says of itself; `value` stays where the driver has not heard of it. */
+static crmm_status ask_attribute(const char *who, int device, enum cudaDeviceAttr attribute,
+                                 int *value)
+{
+    int found = 0;
+    cudaError_t error;
+
+    CALL(error, cudaDeviceGetAttribute(&found, attribute, device));
+    if (error == cudaErrorInvalidDevice) {
+        return FAIL(CRMM_ERROR_INVALID_ARGUMENT, (int)error, "%s: there is no device %d", who,
+                    device);
+    }
+    if (error == cudaErrorInvalidValue || error == cudaErrorNotSupported) {
+        return CRMM_SUCCESS;
+    }
+    crmm_status status = crmm_priv_floor_check("cudaDeviceGetAttribute", error);
+    if (status == CRMM_SUCCESS) {
+        *value = found;
+    }
+    return status;
 }
 
 crmm_status crmm_priv_cuda_device_can(const char *who, int device,
                                       crmm_priv_cuda_capability capability, bool *can)
 {
     int value = 0;
-    cudaError_t error;
 
-    CALL(error, cudaDeviceGetAttribute(&value, attribute_of(capability), device));
-    if (error == cudaErrorInvalidDevice) {
-        return FAIL(CRMM_ERROR_INVALID_ARGUMENT, (int)error, "%s: there is no device %d", who,
-                    device);
-    }
-    if (error == cudaErrorInvalidValue || error == cudaErrorNotSupported) {
-        *can = false; /* an attribute that is newer than the driver */
-        return CRMM_SUCCESS;
-    }
-    crmm_status status = crmm_priv_floor_check("cudaDeviceGetAttribute", error);
+    crmm_status status = ask_attribute(who, device, attribute_of(capability), &value);
     if (status == CRMM_SUCCESS) {
         *can = value != 0;
+    }
+    return status;
+}
+
+/* cudaDevAttrHostNumaId, which toolkits have from 12.2 on. */
+#define HOST_NUMA_ID ((enum cudaDeviceAttr)134)
+
+crmm_status crmm_priv_cuda_host_node(const char *who, int device, int *node)
+{
+    int value = -1;
+
+    crmm_status status = ask_attribute(who, device, HOST_NUMA_ID, &value);
+    if (status == CRMM_SUCCESS) {
+        *node = value;
     }
     return status;
 }
@@ -299,11 +329,21 @@ crmm_status crmm_priv_cuda_malloc_managed(const char *who, size_t bytes, void **
     return crmm_priv_floor_check_allocation(who, "cudaMallocManaged", bytes, error);
 }
 
-crmm_status crmm_priv_cuda_host_alloc(const char *who, size_t bytes, void **ptr)
+crmm_status crmm_priv_cuda_host_alloc(const char *who, size_t bytes, bool write_combined,
+                                      void **ptr)
+{
+    const unsigned flags =
+        write_combined ? cudaHostAllocPortable | cudaHostAllocWriteCombined : cudaHostAllocPortable;
+    cudaError_t error;
+    CALL_BESIDE_CAPTURES(error, cudaHostAlloc(ptr, bytes, flags));
+    return crmm_priv_floor_check_allocation(who, "cudaHostAlloc", bytes, error);
+}
+
+crmm_status crmm_priv_cuda_host_register(const char *who, void *ptr, size_t bytes)
 {
     cudaError_t error;
-    CALL_BESIDE_CAPTURES(error, cudaHostAlloc(ptr, bytes, cudaHostAllocPortable));
-    return crmm_priv_floor_check_allocation(who, "cudaHostAlloc", bytes, error);
+    CALL_BESIDE_CAPTURES(error, cudaHostRegister(ptr, bytes, cudaHostRegisterPortable));
+    return crmm_priv_floor_check_allocation(who, "cudaHostRegister", bytes, error);
 }
 
 /* What a free has come to: while the program ends, the memory ends with it. */
@@ -322,6 +362,13 @@ int crmm_priv_cuda_free(void *ptr, size_t bytes)
 {
     cudaError_t error;
     CALL_BESIDE_CAPTURES(error, cudaFree(ptr));
+    return check_free(error, bytes);
+}
+
+int crmm_priv_cuda_host_unregister(void *ptr, size_t bytes)
+{
+    cudaError_t error;
+    CALL_BESIDE_CAPTURES(error, cudaHostUnregister(ptr));
     return check_free(error, bytes);
 }
 

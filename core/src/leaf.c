@@ -166,6 +166,20 @@ bool crmm_priv_leaf_is_equal(const crmm_resource *resource, const crmm_resource 
     return true;
 }
 
+void crmm_priv_leaf_finish(crmm_priv_leaf *leaf)
+{
+    const crmm_priv_books *books = &leaf->state->books;
+    const char *who = crmm_resource_name(&leaf->base);
+
+    if (!crmm_priv_validate() && books->allocations != 0) {
+        crmm_priv_report(
+            (crmm_misuse){.kind = CRMM_MISUSE_LEAK, .resource_name = who, .bytes = books->live},
+            "%s: released with %zu allocations of %zu bytes alive", who, books->allocations,
+            books->live);
+    }
+    crmm_priv_ledger_finish(&leaf->state->ledger, &leaf->base);
+}
+
 void crmm_priv_leaf_destroy(crmm_resource *resource)
 {
     (void)resource;

@@ -10,8 +10,6 @@
 #include <crmm/internal/floor_vmm.h>
 #include <crmm/internal/leaf.h>
 #include <crmm/internal/options.h>
-#include <crmm/internal/report.h>
-#include <crmm/internal/validate.h>
 
 #include "peers.h"
 #include "per_device_resource.h"
@@ -221,14 +219,7 @@ static void vmm_destroy(crmm_resource *resource)
 {
     vmm_resource *own = (vmm_resource *)resource;
 
-    if (!crmm_priv_validate() && own->state.books.allocations != 0) {
-        crmm_priv_report((crmm_misuse){.kind = CRMM_MISUSE_LEAK,
-                                       .resource_name = class_name,
-                                       .bytes = own->state.books.live},
-                         "%s: released with %zu allocations of %zu bytes alive", class_name,
-                         own->state.books.allocations, own->state.books.live);
-    }
-    crmm_priv_ledger_finish(&own->state.ledger, resource);
+    crmm_priv_leaf_finish(&own->leaf);
     free(own->devices);
     crmm_resource_storage_free(resource);
 }

@@ -61,7 +61,7 @@ static const struct {
     bool built;
     const char *text;
     const char *description;
-} adaptors[] = {
+} described[] = {
     {HAVE_ADAPTOR_ALIGNED, "aligned:alignment=4KiB,alignment_threshold=64KiB+malloc",
      "aligned_resource_adaptor (alignment 4096, threshold 65536) over malloc_memory_resource"},
     {HAVE_ADAPTOR_FAILURE_CALLBACK, "failure_callback:attempts=3+malloc",
@@ -73,19 +73,25 @@ static const struct {
      "fault_injection_resource_adaptor (calls 0, failures 0) over malloc_memory_resource"},
     {HAVE_ADAPTOR_PREFETCH, "prefetch+managed",
      "prefetch_resource_adaptor (refused 0) over managed_memory_resource"},
+    {true, "pinned_host", "pinned_host_memory_resource"},
+    {true, "pinned_host:write_combined=1,fallback_to_pageable=1",
+     "pinned_host_memory_resource (device 0, no NUMA node, write-combined, 0 touch threads, 0 "
+     "allocations pageable)"},
+    {true, "pinned_host:numa_node=1,touch_threads=2",
+     "pinned_host_memory_resource (device 0, NUMA node 0, 2 touch threads)"},
     {HAVE_ADAPTOR_THREAD_SAFE, "thread_safe",
      "thread_safe_resource_adaptor over cuda_memory_resource"},
 };
 
-Test(spec, adaptors_are_what_their_parts_say)
+Test(spec, resources_are_what_their_parts_say)
 {
     char text[200];
 
-    for (size_t i = 0; i < sizeof(adaptors) / sizeof(adaptors[0]); i++) {
-        if (adaptors[i].built) {
-            crmm_resource *created = create(adaptors[i].text);
+    for (size_t i = 0; i < sizeof(described) / sizeof(described[0]); i++) {
+        if (described[i].built) {
+            crmm_resource *created = create(described[i].text);
             (void)crmm_resource_describe(created, text, sizeof(text));
-            cr_expect(strcmp(text, adaptors[i].description) == 0, "%s", text);
+            cr_expect(strcmp(text, described[i].description) == 0, "%s", text);
             crmm_resource_release(&created);
         }
     }

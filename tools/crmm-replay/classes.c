@@ -84,10 +84,16 @@ static crmm_status create_malloc(const uint64_t *values, crmm_resource *upstream
 static crmm_status create_pinned_host(const uint64_t *values, crmm_resource *upstream,
                                       crmm_resource **out)
 {
-    (void)values;
     (void)upstream;
-    *out = crmm_pinned_host_memory_resource();
-    return CRMM_SUCCESS;
+    if (values[0] == 0 && values[1] == 0 && values[2] == 0 && values[3] == 0) {
+        *out = crmm_pinned_host_memory_resource();
+        return CRMM_SUCCESS;
+    }
+    return crmm_pinned_host_memory_resource_create(
+        CRMM_OPTIONS(crmm_pinned_host_memory_resource, .numa_node = values[0],
+                     .touch_threads = values[1], .write_combined = values[2],
+                     .fallback_to_pageable = values[3]),
+        out);
 }
 
 static crmm_status create_cuda_async(const uint64_t *values, crmm_resource *upstream,
@@ -280,10 +286,19 @@ const resource_class classes[] = {
     },
     {
         .name = "pinned_host",
-        .summary = "page-locked host memory of cudaHostAlloc",
+        .summary = "page-locked host memory; without options of cudaHostAlloc",
         .upstream = UPSTREAM_NONE,
         .compared = true,
         .locks_memory = true,
+        .parameters =
+            {
+                {"numa_node", PARAMETER_COUNT, false,
+                 "where pages come from, 1 for the first node; default the device's"},
+                {"touch_threads", PARAMETER_COUNT, false, "threads that bring pages; default none"},
+                {"write_combined", PARAMETER_FLAG, false, "memory that the host only writes"},
+                {"fallback_to_pageable", PARAMETER_FLAG, false,
+                 "memory that is not locked where none can be"},
+            },
         .create = create_pinned_host,
     },
     {

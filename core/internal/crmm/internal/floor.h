@@ -70,7 +70,9 @@ int crmm_priv_cuda_try_enter_device(int device, int *previous);
 void crmm_priv_cuda_leave_device(int previous);
 
 typedef enum crmm_priv_cuda_capability {
-    CRMM_PRIV_CUDA_CONCURRENT_MANAGED_ACCESS /* host and device share managed memory on demand */
+    CRMM_PRIV_CUDA_CONCURRENT_MANAGED_ACCESS, /* host and device share managed memory on demand */
+    CRMM_PRIV_CUDA_HOST_REGISTER,             /* memory of the program's can be pinned */
+    CRMM_PRIV_CUDA_REGISTERED_HOST_POINTER    /* and then has the same address on the device */
 } crmm_priv_cuda_capability;
 
 /*
@@ -79,6 +81,10 @@ typedef enum crmm_priv_cuda_capability {
  */
 crmm_status crmm_priv_cuda_device_can(const char *who, int device,
                                       crmm_priv_cuda_capability capability, bool *can);
+
+/* The NUMA node of the host that is nearest to a device, or -1: there are none, or nobody knows.
+ * CRMM_ERROR_INVALID_ARGUMENT as above. */
+crmm_status crmm_priv_cuda_host_node(const char *who, int device, int *node);
 
 /* ---- memory ----
  * An allocation that fails is CRMM_ERROR_OUT_OF_MEMORY where memory is exhausted,
@@ -90,8 +96,12 @@ crmm_status crmm_priv_cuda_malloc(const char *who, size_t bytes, void **ptr);
 crmm_status crmm_priv_cuda_malloc_managed(const char *who, size_t bytes, void **ptr);
 int crmm_priv_cuda_free(void *ptr, size_t bytes);
 /* Pinned host memory that every device may use. The free waits for nothing. */
-crmm_status crmm_priv_cuda_host_alloc(const char *who, size_t bytes, void **ptr);
+crmm_status crmm_priv_cuda_host_alloc(const char *who, size_t bytes, bool write_combined,
+                                      void **ptr);
 int crmm_priv_cuda_host_free(void *ptr, size_t bytes);
+/* Pin memory of the program's, so that it is like that. Undoing it waits for nothing either. */
+crmm_status crmm_priv_cuda_host_register(const char *who, void *ptr, size_t bytes);
+int crmm_priv_cuda_host_unregister(void *ptr, size_t bytes);
 
 crmm_status crmm_priv_cuda_copy_async(void *destination, const void *source, size_t bytes,
                                       crmm_stream stream);

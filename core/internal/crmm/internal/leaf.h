@@ -57,6 +57,9 @@ crmm_status crmm_priv_leaf_info(const crmm_resource *resource, crmm_memory_info 
 /* For classes whose objects are all alike: memory from one may be given back to any other. */
 bool crmm_priv_leaf_is_equal(const crmm_resource *resource, const crmm_resource *other);
 
+/* The end of an object that has a state of its own: what is still out is reported. */
+void crmm_priv_leaf_finish(crmm_priv_leaf *leaf);
+
 /* For classes that have immortal objects only; never called. */
 void crmm_priv_leaf_destroy(crmm_resource *resource);
 

@@ -598,32 +598,86 @@ uint32_t crmm_priv_extents_find(const crmm_priv_extents *extents, uint32_t size,
     return best.index;
 }
 
-uint32_t crmm_priv_extents_find_lowest(const crmm_priv_extents *extents, uint32_t size,
-                                       const crmm_priv_extent_source *sources, size_t source_count)
+/* Visit every free extent of some sources that is at least so large, until `visit` has seen all. */
+static void for_each_fit(const crmm_priv_extents *extents, uint32_t size,
+                         const crmm_priv_extent_source *sources, size_t source_count,
+                         void (*visit)(const crmm_priv_extent *extent, uint32_t index, void *data),
+                         void *data)
 {
-    uint64_t lowest = UINT64_MAX;
-    uint32_t best = NONE;
+    const place at = place_of(size);
 
     for (size_t i = 0; i < source_count; i++) {
         const crmm_priv_extent_set *set = crmm_priv_extents_set(extents, sources[i].owner);
-        place at = place_of(size);
         for (uint32_t row = at.row; set != NULL && row < CRMM_PRIV_POOL_ROWS; row++) {
-            uint32_t columns = set->columns[row];
-            columns &= row == at.row ? ~0u << at.column : ~0u;
+            uint32_t columns = set->columns[row] & (row == at.row ? ~0u << at.column : ~0u);
             for (; columns != 0; columns &= columns - 1) {
                 uint32_t index = set->bins[row][__builtin_ctz(columns)];
                 for (; index != NONE; index = get(extents, index)->bin_after) {
                     const crmm_priv_extent *extent = get(extents, index);
-                    if (extent->size >= size && extent->epoch <= sources[i].epoch &&
-                        extent->at < lowest) {
-                        lowest = extent->at;
-                        best = index;
+                    if (extent->size >= size && extent->epoch <= sources[i].epoch) {
+                        visit(extent, index, data);
                     }
                 }
             }
         }
     }
-    return best;
+}
+
+static void keep_lowest(const crmm_priv_extent *extent, uint32_t index, void *data)
+{
+    candidate *best = data;
+
+    if (extent->at < best->at) {
+        *best = (candidate){.index = index, .size = extent->size, .at = extent->at};
+    }
+}
+
+uint32_t crmm_priv_extents_find_lowest(const crmm_priv_extents *extents, uint32_t size,
+                                       const crmm_priv_extent_source *sources, size_t source_count)
+{
+    candidate best = {.index = NONE, .size = UINT32_MAX, .at = UINT64_MAX};
+
+    for_each_fit(extents, size, sources, source_count, keep_lowest, &best);
+    return best.index;
+}
+
+enum { SMALL_CHUNK = 20 << (20 - CRMM_PRIV_POOL_GRANULE_SHIFT) }; /* 20 MiB */
+
+typedef struct thrifty {
+    candidate part, whole; /* of a chunk */
+    uint32_t most;         /* size of a whole one */
+    uint32_t (*chunk_size)(const void *chunks, uint64_t at);
+    const void *chunks;
+} thrifty;
+
+static void keep_thrifty(const crmm_priv_extent *extent, uint32_t index, void *data)
+{
+    thrifty *found = data;
+    bool is_whole = extent->before == NONE && extent->after == NONE;
+    candidate *best = is_whole ? &found->whole : &found->part;
+
+    if (extent->size < best->size &&
+        (is_whole ? extent->size <= found->most
+                  : found->chunk_size(found->chunks, extent->at) <= SMALL_CHUNK)) {
+        *best = (candidate){.index = index, .size = extent->size, .at = extent->at};
+    }
+}
+
+uint32_t crmm_priv_extents_find_thrifty(const crmm_priv_extents *extents, uint32_t size,
+                                        const crmm_priv_extent_source *sources, size_t source_count,
+                                        uint32_t (*chunk_size)(const void *chunks, uint64_t at),
+                                        const void *chunks)
+{
+    const candidate none = {.index = NONE, .size = UINT32_MAX};
+    thrifty found = {.part = none,
+                     .whole = none,
+                     .most = size + size / 16,
+                     .chunk_size = chunk_size,
+                     .chunks = chunks};
+
+    found.most = found.most < SMALL_CHUNK ? SMALL_CHUNK : found.most;
+    for_each_fit(extents, size, sources, source_count, keep_thrifty, &found);
+    return found.part.index != NONE ? found.part.index : found.whole.index;
 }
 
 /* What is free before a block becomes an extent of its own, with the same owner. */

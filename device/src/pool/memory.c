@@ -14,6 +14,7 @@
 enum {
     SLACK = 25,        /* the pool may hold 4 % more than was ever live before memory is moved */
     TIGHT_SLACK = 100, /* and 1 % */
+    CHUNK_SLACK = 2,   /* half as much again, before idle chunks are given back */
     MOST_PAGES = 64    /* moved, or looked for, at a time */
 };
 
@@ -321,12 +322,12 @@ static uint32_t find_donors(const crmm_priv_pool_request *request, const crmm_pr
 
     while (count < want) {
         uint32_t best = 0;
-        uint32_t best_size = UINT32_MAX;
+        uint32_t best_size = 0;
         uint64_t at = 0;
 
         for (uint32_t i = 1; i < extents->capacity; i++) {
             const crmm_priv_extent *extent = &extents->all[i];
-            if (extent->size >= page && extent->size < best_size &&
+            if (extent->size >= page && extent->size > best_size &&
                 crmm_priv_pool_may_use(request, extent) && !is_within(extent, plan) &&
                 whole_pages(pool, extent, &at) > 0) {
                 best = i;
@@ -468,8 +469,7 @@ void crmm_priv_pool_finish_moves(crmm_priv_pool *pool)
 
 /* ---- growing ---- */
 
-/* How much the pool may hold before idle memory is moved instead. */
-static size_t free_limit(crmm_priv_pool *pool, size_t need)
+size_t crmm_priv_pool_free_limit(crmm_priv_pool *pool, size_t need)
 {
     size_t live = crmm_priv_pool_live(pool) + need;
 
@@ -477,7 +477,8 @@ static size_t free_limit(crmm_priv_pool *pool, size_t need)
     pool->peak_live = live > pool->peak_live ? live : pool->peak_live;
     size_t peak = pool->peak_live;
     pthread_mutex_unlock(&pool->mutex);
-    size_t limit = peak + peak / (pool->is_tight ? TIGHT_SLACK : SLACK);
+    size_t slack = pool->is_in_place ? peak / SLACK : peak / CHUNK_SLACK;
+    size_t limit = peak + (pool->is_tight ? peak / TIGHT_SLACK : slack);
     return limit > pool->target ? limit : pool->target;
 }
 
@@ -499,7 +500,7 @@ static crmm_priv_pool_growth grow_in_place(const crmm_priv_pool_request *request
             return CRMM_PRIV_POOL_REFUSED;
         }
     }
-    size_t limit = free_limit(pool, bytes_of(need));
+    size_t limit = crmm_priv_pool_free_limit(pool, bytes_of(need));
     uint32_t size = plan.size;
     size_t held = crmm_priv_pool_held(pool);
     limit = limit < pool->maximum ? limit : pool->maximum;

@@ -25,6 +25,10 @@ typedef enum crmm_priv_pool_growth {
 /* Get memory for a request into its heap; one thread at a time, the others look again. */
 crmm_priv_pool_growth crmm_priv_pool_grow(const crmm_priv_pool_request *request);
 
+/* How much the pool may hold, with `need` bytes more in use, before idle memory is moved or given
+ * back instead of taking more. */
+size_t crmm_priv_pool_free_limit(crmm_priv_pool *pool, size_t need);
+
 /* Take `bytes` from upstream at once, into a heap. */
 crmm_status crmm_priv_pool_prime(crmm_priv_pool *pool, size_t bytes);
 

@@ -92,6 +92,28 @@ static crmm_priv_pool_heap *lock_own(crmm_priv_pool *pool, crmm_priv_pool_cache 
 
 /* ---- looking ---- */
 
+static uint32_t chunk_size(const void *chunks, uint64_t at)
+{
+    return (uint32_t)(crmm_priv_pool_chunks_find(chunks, address_of(at))->bytes >>
+                      CRMM_PRIV_POOL_GRANULE_SHIFT);
+}
+
+/* The best of some sources, by how the pool places blocks: a tight one looks at all there is. */
+static uint32_t find(const request *req, const crmm_priv_extents *extents,
+                     const crmm_priv_extent_source *sources, size_t count)
+{
+    if (!req->pool->is_tight || req->alignment > 1) {
+        return crmm_priv_extents_find(extents, req->size, req->alignment, sources, count);
+    }
+    if (!req->pool->is_in_place) {
+        return crmm_priv_extents_find_thrifty(extents, req->size, sources, count, chunk_size,
+                                              &req->pool->chunks);
+    }
+    return req->size > CRMM_PRIV_POOL_LARGEST_CLASS
+               ? crmm_priv_extents_find_lowest(extents, req->size, sources, count)
+               : crmm_priv_extents_find(extents, req->size, 1, sources, count);
+}
+
 /* Take the best of some sources; the heap is locked. NULL: there is nothing. */
 static void *take(const request *req, crmm_priv_pool_heap *heap,
                   const crmm_priv_extent_source *sources, size_t count, bool is_direct)
@@ -101,10 +123,7 @@ static void *take(const request *req, crmm_priv_pool_heap *heap,
     if (!crmm_priv_extents_reserve(extents)) {
         return NULL;
     }
-    uint32_t index =
-        req->pool->is_tight && req->alignment == 1 && req->size > CRMM_PRIV_POOL_LARGEST_CLASS
-            ? crmm_priv_extents_find_lowest(extents, req->size, sources, count)
-            : crmm_priv_extents_find(extents, req->size, req->alignment, sources, count);
+    uint32_t index = find(req, extents, sources, count);
     if (index == 0) {
         return NULL;
     }
@@ -516,12 +535,31 @@ static void *gather_all(const request *req, bool is_direct)
     return ptr;
 }
 
+/* A chunk cannot be moved, but it can go back before another one comes. */
+static void make_way(const request *req)
+{
+    crmm_priv_pool *pool = req->pool;
+    size_t need = (size_t)crmm_priv_pool_need(req) << CRMM_PRIV_POOL_GRANULE_SHIFT;
+    size_t limit = crmm_priv_pool_free_limit(pool, need);
+
+    if (pool->is_in_place || crmm_priv_pool_held(pool) + need <= limit) {
+        return;
+    }
+    crmm_priv_pool_set_solo(pool, 0);
+    complete_own(req);
+    while (pool->is_tight && wait_for_oldest(pool)) {
+    }
+    crmm_priv_pool_settle_streams(pool);
+    (void)crmm_priv_pool_release(pool, limit > need ? limit - need : 0);
+}
+
 /* Grow until the request can be served. NULL: it is at its maximum, or upstream refuses. */
 static void *grow(const request *req, bool is_direct, crmm_priv_pool_growth *growth)
 {
     enum { ATTEMPTS = 1000 }; /* that other threads may take away what was meant for this one */
 
     complete_own(req);
+    make_way(req);
     for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
         *growth = crmm_priv_pool_grow(req);
         if (*growth != CRMM_PRIV_POOL_GREW) {

@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Whether the pool model finds what is wrong.
+
+usage: mutants.py [--folder FOLDER] [--seeds N] [--operations M] [--list] [NAME]...
+
+Copies the sources to FOLDER, makes one mistake after the other in the copy (those of mutant_list.py,
+or the ones whose names begin with a NAME), builds the model and runs it. A mistake that no seed
+notices is a failure, and so is one whose place in the source is not found exactly once.
+"""
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+sys.dont_write_bytecode = True
+from mutant_list import MUTANTS  # noqa: E402
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+PROGRAMS = {'model': 'tests/pool_model/pool-model',
+            'threads': 'tests/pool_model/program-pool-model-threads'}
+TIMEOUT = 900
+
+
+class Tree:
+    """A copy of the sources, and its build folder."""
+
+    def __init__(self, folder):
+        self.source = os.path.join(folder, 'source')
+        self.build = os.path.join(folder, 'build')
+        shutil.rmtree(self.source, ignore_errors=True)
+        shutil.copytree(ROOT, self.source, ignore=shutil.ignore_patterns('.git', 'build', 'shared'))
+        if not os.path.exists(os.path.join(self.build, 'build.ninja')):
+            subprocess.run(['meson', 'setup', self.build, self.source, '-Dcudart=emulated',
+                            '-Dtests=enabled', '-Dtools=disabled', '-Dbenchmarks=disabled'],
+                           check=True, stdout=subprocess.DEVNULL)
+
+    def path(self, name):
+        return os.path.join(self.source, name)
+
+    def compile(self, program):
+        done = subprocess.run(['ninja', '-C', self.build, PROGRAMS[program]],
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        if done.returncode != 0:
+            sys.exit(f'it does not build:\n{done.stdout[-4000:]}')
+
+    def run(self, mutant, seeds, operations):
+        """(caught, where, how often, first words)"""
+        command = [os.path.join(self.build, PROGRAMS[mutant.program])]
+        if mutant.program == 'threads':
+            command += [mutant.pool]
+        else:
+            command += ['--pool', mutant.pool, '--seeds', str(seeds), '--operations',
+                        str(operations)]
+        try:
+            done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                  text=True, timeout=TIMEOUT)
+        except subprocess.TimeoutExpired as late:
+            text = late.stdout or b''
+            return found_in(text.decode() if isinstance(text, bytes) else text, 'hangs')
+        ending = f'signal {-done.returncode}' if done.returncode < 0 else ''
+        if done.returncode == 0:
+            return None
+        return found_in(done.stdout, ending)
+
+
+def found_in(output, ending):
+    """What a run's output says: the configuration with most failures, and one of its seeds."""
+    failures = []
+    seeds = []
+    for line in output.splitlines():
+        seed = re.match(r' *seed (\d+)(?:, operation \d+)?: (.*)', line)
+        total = re.match(r'([\w-]+): (\d+) seeds, .* (\d+) failures', line)
+        if seed:
+            seeds.append((int(seed.group(1)), seed.group(2)))
+        elif total:
+            if seeds:
+                failures.append((int(total.group(3)), total.group(1), total.group(2), seeds[0]))
+            seeds = []
+    if failures:
+        count, configuration, of, (seed, why) = max(failures, key=lambda entry: entry[0])
+        return configuration, str(seed), f'{count} of {of}', why
+    if seeds:
+        return '-', str(seeds[0][0]), '1', seeds[0][1]
+    return '-', '-', '-', ending or output.strip()[-200:]
+
+
+def apply(tree, mutant):
+    """Make the mistake; returns what undoes it."""
+    path = tree.path(mutant.file)
+    with open(path, encoding='utf-8') as file:
+        text = file.read()
+    count = text.count(mutant.text)
+    if count != 1:
+        sys.exit(f'{mutant.name}: its text is {count} times in {mutant.file}, and not once')
+
+    def put(what):
+        with open(path, 'w', encoding='utf-8') as file:
+            file.write(what)
+
+    put(text.replace(mutant.text, mutant.replacement))
+    return lambda: put(text)
+
+
+def check_unchanged(tree, mutants, options):
+    """Without a mistake nothing must be found."""
+    seen = {}
+    for mutant in mutants:
+        seen.setdefault((mutant.program, mutant.pool), mutant)
+    for (program, pool), mutant in seen.items():
+        tree.compile(program)
+        found = tree.run(mutant, options.seeds, options.operations)
+        if found:
+            sys.exit(f'{pool}, {program}: fails without any mistake: {found}')
+
+
+def try_mutant(tree, mutant, options):
+    undo = apply(tree, mutant)
+    try:
+        tree.compile(mutant.program)
+        found = tree.run(mutant, options.seeds, options.operations)
+        if not found:
+            found = tree.run(mutant, options.seeds * 10, options.operations * 3)
+        return found
+    finally:
+        undo()
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument('--folder', default=os.path.join(ROOT, 'build', 'mutants'))
+    parser.add_argument('--seeds', type=int, default=20)
+    parser.add_argument('--operations', type=int, default=20000)
+    parser.add_argument('--list', action='store_true')
+    parser.add_argument('names', nargs='*')
+    options = parser.parse_args()
+    mutants = [mutant for mutant in MUTANTS
+               if not options.names or any(mutant.name.startswith(name) for name in options.names)]
+    if options.list or not mutants:
+        print('\n'.join(mutant.name for mutant in MUTANTS))
+        sys.exit(0 if options.list else 2)
+
+    os.makedirs(options.folder, exist_ok=True)
+    tree = Tree(options.folder)
+    check_unchanged(tree, mutants, options)
+    missed = 0
+    row = '{:42} {:16} {:>6} {:>10} {:>5}  {}'
+    print(row.format('mistake', 'configuration', 'seed', 'caught', 's', 'what was found'))
+    for mutant in mutants:
+        begin = time.monotonic()
+        found = try_mutant(tree, mutant, options)
+        missed += found is None
+        where, seed, count, why = found or ('NOT FOUND', '-', '-', '')
+        print(row.format(mutant.name, where, seed, count, int(time.monotonic() - begin), why[:90]),
+              flush=True)
+    print(f'{len(mutants)} mistakes, {missed} not found')
+    sys.exit(1 if missed else 0)
+
+
+if __name__ == '__main__':
+    main()

@@ -443,6 +443,24 @@ static crmm_resource *pool_upstream(const crmm_resource *resource)
     return ((const crmm_priv_pool *)resource)->upstream;
 }
 
+/* Whether everything in the heaps is complete and no memory has two addresses. */
+static bool is_settled(crmm_priv_pool *pool)
+{
+    uint32_t heaps = crmm_priv_pool_heap_count(pool);
+    bool settled = true;
+
+    for (uint32_t i = 0; i < heaps && settled; i++) {
+        crmm_priv_pool_heap *heap = crmm_priv_pool_heap_of(pool, i);
+        crmm_priv_pool_heap_lock(heap);
+        const crmm_priv_extents *extents = &heap->extents;
+        settled = extents->leaving == 0 &&
+                  extents->free_granules ==
+                      crmm_priv_extents_set(extents, CRMM_PRIV_POOL_CLEAN)->granules;
+        crmm_priv_pool_heap_unlock(heap);
+    }
+    return settled;
+}
+
 static crmm_status pool_trim(crmm_resource *resource, size_t bytes_to_keep, size_t *released)
 {
     crmm_priv_pool *pool = pool_of(resource);
@@ -455,6 +473,11 @@ static crmm_status pool_trim(crmm_resource *resource, size_t bytes_to_keep, size
     crmm_priv_pool_set_solo(pool, 0);
     crmm_priv_pool_settle_streams(pool);
     *released = crmm_priv_pool_release(pool, bytes_to_keep);
+    /* What is left may be free, but for work that nobody knows to be complete. */
+    if (crmm_priv_pool_held(pool) > bytes_to_keep && !is_settled(pool) &&
+        crmm_priv_pool_wait_for_all(pool) == 0) {
+        *released += crmm_priv_pool_release(pool, bytes_to_keep);
+    }
     if (crmm_resource_trim(pool->upstream, bytes_to_keep, &further) == CRMM_SUCCESS &&
         !pool->is_in_place) {
         /* What went from the pool to an upstream that keeps it, and from there on, counts once. */
@@ -480,20 +503,6 @@ static size_t pool_describe(const crmm_resource *resource, char *text, size_t si
 }
 
 /* ---- the end ---- */
-
-/* Whether everything in the heaps is complete and no memory has two addresses. */
-static bool is_settled(const crmm_priv_pool *pool)
-{
-    for (uint32_t i = 0; i < pool->heap_count; i++) {
-        const crmm_priv_extents *extents = &pool->heaps[i]->extents;
-        if (extents->leaving != 0 ||
-            extents->free_granules !=
-                crmm_priv_extents_set(extents, CRMM_PRIV_POOL_CLEAN)->granules) {
-            return false;
-        }
-    }
-    return true;
-}
 
 static void free_parts(crmm_priv_pool *pool)
 {

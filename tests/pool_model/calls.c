@@ -45,11 +45,18 @@ static void add_block(program *own, program_block block, bool is_sync)
     own->allocations++;
 }
 
+/* Whether calls on a stream are refused. On the legacy stream, which others' captures forbid to
+ * use, a pool may still hand out and take back, as long as it does not touch it. */
+static bool is_refused(const program_stream *stream)
+{
+    return stream->is_capturing && stream->is_created;
+}
+
 /* Whether a pool may refuse a request, and leaves everything as it was. */
 static void check_refusal(program *own, const program_stream *stream, size_t bytes,
                           crmm_status status, bool had_faults)
 {
-    bool is_captured = stream != NULL && stream->is_capturing;
+    bool is_captured = stream != NULL && is_refused(stream);
 
     own->refusals++;
     program_check_figures(own);
@@ -88,7 +95,7 @@ bool program_allocate_bytes(program *own, program_stream *stream, size_t bytes, 
         }
         return false;
     }
-    if (!is_sync && stream->is_capturing) {
+    if (!is_sync && is_refused(stream)) {
         sim_fail("allocation on a stream that is being captured");
     }
     add_block(own, (program_block){ptr, bytes, alignment, stream, NULL}, is_sync);
@@ -200,7 +207,7 @@ static void remove_block(program *own, unsigned index)
 /* A deallocation that reported something has left the block alone, or taken it all the same. */
 static void check_report(program *own, const program_stream *target, bool is_sync, bool had_faults)
 {
-    bool is_captured = !is_sync && target->is_capturing;
+    bool is_captured = !is_sync && is_refused(target);
 
     if (!had_faults && (!is_captured || own->misuse != CRMM_MISUSE_UNSUPPORTED)) {
         sim_fail("deallocation: misuse of kind %d was reported", (int)own->misuse);
@@ -220,7 +227,7 @@ static void deallocate(program *own, unsigned index, program_stream *target, boo
     sim_lock();
     if (is_sync) {
         sim_observe(program_stream_order(block.stream));
-    } else if (!target->is_capturing) {
+    } else if (!is_refused(target)) {
         order_before(&block, target);
         pending = sim_stream_work(target->handle);
     }
@@ -235,7 +242,7 @@ static void deallocate(program *own, unsigned index, program_stream *target, boo
             shadow_keep(block.ptr, block.bytes);
             return;
         }
-    } else if (!is_sync && target->is_capturing) {
+    } else if (!is_sync && is_refused(target)) {
         sim_fail("deallocation on a captured stream was not reported");
     }
     remove_block(own, index);

@@ -38,6 +38,12 @@ static void *address_of(uint64_t at)
     return (void *)(uintptr_t)bytes_of(at);
 }
 
+/* A page need not be a power of two. */
+static size_t round_up(size_t bytes, size_t unit)
+{
+    return (bytes + unit - 1) / unit * unit;
+}
+
 static const crmm_priv_extent *extent_of(const crmm_priv_pool_heap *heap, uint32_t index)
 {
     return &heap->extents.all[index];
@@ -166,7 +172,7 @@ static size_t range_of(const crmm_priv_pool *pool)
         crmm_priv_restore_error(&before);
     }
     range = range > LARGEST_RANGE / 4 ? LARGEST_RANGE : range * 4;
-    return crmm_align_up(range, pool->page);
+    return round_up(range, pool->page);
 }
 
 static crmm_status add_range(crmm_priv_pool *pool, crmm_priv_pool_heap *heap, size_t need)
@@ -174,7 +180,7 @@ static crmm_status add_range(crmm_priv_pool *pool, crmm_priv_pool_heap *heap, si
     size_t bytes = range_of(pool);
     void *base = NULL;
 
-    need = crmm_align_up(need, pool->page);
+    need = round_up(need, pool->page);
     bytes = bytes < need ? need : bytes;
     size_t alignment = pool->page & (~pool->page + 1); /* its largest power of two */
     crmm_status status = pool->upstream->ops->reserve(pool->upstream, bytes, alignment, &base);
@@ -497,6 +503,8 @@ static crmm_priv_pool_growth grow_in_place(const crmm_priv_pool_request *request
         }
         claimed = claim_hole(request, &plan);
         if (claimed == 0) {
+            (void)FAIL(CRMM_ERROR_OUT_OF_MEMORY, 0, "%s: no host memory for a range's books",
+                       CRMM_PRIV_POOL_NAME);
             return CRMM_PRIV_POOL_REFUSED;
         }
     }
@@ -509,7 +517,7 @@ static crmm_priv_pool_growth grow_in_place(const crmm_priv_pool_request *request
     uint32_t moved = 0;
     if (held + bytes_of(size) > limit && pool->can_move) {
         size_t beyond = held + bytes_of(size) - limit;
-        beyond = crmm_align_up(beyond < bytes_of(size) ? beyond : bytes_of(size), pool->page);
+        beyond = round_up(beyond < bytes_of(size) ? beyond : bytes_of(size), pool->page);
         moved = move_into(request, &plan, granules_of(beyond));
     }
     if (moved > 0) {
@@ -571,13 +579,11 @@ crmm_status crmm_priv_pool_prime(crmm_priv_pool *pool, size_t bytes)
 {
     crmm_priv_pool_heap *heap = pool->heaps[0];
     crmm_priv_pool_request request = {.pool = pool, .heap = heap, .alignment = 1};
-    size_t left = pool->is_in_place ? crmm_align_up(bytes, pool->page)
+    size_t left = pool->is_in_place ? round_up(bytes, pool->page)
                                     : crmm_align_up(bytes, CRMM_PRIV_POOL_GRANULE);
 
-    left =
-        left < room(pool)
-            ? left
-            : crmm_align_down(room(pool), pool->is_in_place ? pool->page : CRMM_PRIV_POOL_GRANULE);
+    size_t unit = pool->is_in_place ? pool->page : CRMM_PRIV_POOL_GRANULE;
+    left = left < room(pool) ? left : room(pool) / unit * unit;
     if (left == 0) {
         return CRMM_SUCCESS;
     }
@@ -643,6 +649,27 @@ static uint32_t claim_idle(const crmm_priv_pool *pool, crmm_priv_pool_heap *heap
     return claimed;
 }
 
+/* The memory behind the first `gone` granules of a claimed part is gone; the rest is free again. */
+static void settle_released(crmm_priv_pool_heap *heap, uint32_t claimed, uint32_t gone)
+{
+    crmm_priv_extents *extents = &heap->extents;
+
+    crmm_priv_pool_heap_lock(heap);
+    const crmm_priv_extent extent = extents->all[claimed];
+    if (gone == 0) {
+        crmm_priv_extents_set_free(extents, claimed, CRMM_PRIV_POOL_CLEAN, 0);
+    } else if (gone == extent.size) {
+        crmm_priv_extents_set_hole(extents, claimed);
+    } else if (crmm_priv_extents_reserve(extents)) {
+        /* The part that is carved out keeps the number. */
+        (void)crmm_priv_extents_carve(extents, claimed, extent.at + gone, extent.size - gone,
+                                      CRMM_PRIV_POOL_BUSY);
+        crmm_priv_extents_set_hole(extents, extents->all[claimed].before);
+        crmm_priv_extents_set_free(extents, claimed, CRMM_PRIV_POOL_CLEAN, 0);
+    }
+    crmm_priv_pool_heap_unlock(heap);
+}
+
 /* Take the memory behind a claimed part away, page by page. Bytes. */
 static size_t decommit(crmm_priv_pool *pool, crmm_priv_pool_heap *heap, uint32_t claimed,
                        char *base, size_t bytes)
@@ -653,14 +680,13 @@ static size_t decommit(crmm_priv_pool *pool, crmm_priv_pool_heap *heap, uint32_t
         tell(pool, base + done, pool->page, false);
         if (pool->upstream->ops->decommit(pool->upstream, base + done, pool->page) !=
             CRMM_SUCCESS) {
+            tell(pool, base + done, pool->page, true);
             break;
         }
         done += pool->page;
     }
-    if (done == bytes) {
-        settle(heap, claimed, 0, CRMM_PRIV_POOL_CLEAN, 0);
-    }
-    return done; /* where some of it could not be taken away, all stays busy: it is in doubt */
+    settle_released(heap, claimed, granules_of(done));
+    return done;
 }
 
 static size_t return_chunk(crmm_priv_pool *pool, crmm_priv_pool_heap *heap, uint32_t claimed,
@@ -683,7 +709,7 @@ static size_t release_from(crmm_priv_pool *pool, crmm_priv_pool_heap *heap, size
 
     while (crmm_priv_pool_held(pool) > keep) {
         size_t excess = crmm_priv_pool_held(pool) - keep;
-        size_t most = crmm_align_up(excess < LARGEST_STEP ? excess : LARGEST_STEP, pool->page);
+        size_t most = round_up(excess < LARGEST_STEP ? excess : LARGEST_STEP, pool->page);
         uint32_t claimed = claim_idle(pool, heap, granules_of(most));
         if (claimed == 0) {
             break;

@@ -11,6 +11,7 @@
 static const char usage[] =
     "usage: %s [--workload W[,W]...] [--case TEXT] [--allocator NAME]... [--threads N[,N]...]\n"
     "       [--rounds N] [--steps N] [--seconds S] [--maximum GIB] [--trace FILE] [--json FILE]\n"
+    "       %s --check [--allocator NAME]\n"
     "  --workload   W1 to W9; all by default\n"
     "  --case       only cases in whose name TEXT occurs\n"
     "  --allocator  what to measure, once or more:\n"
@@ -22,11 +23,12 @@ static const char usage[] =
     "               warm-up takes; 0: no limit\n"
     "  --maximum    GiB that a growing pool never exceeds, and so how much address space it takes\n"
     "  --trace      W7's program, in a format of crmm-replay\n"
-    "  --json       a file for the results, in JSON\n";
+    "  --json       a file for the results, in JSON\n"
+    "  --check      fail where the pool is not as fast as it has to be\n";
 
 static void bad_usage(const char *program)
 {
-    (void)fprintf(stderr, usage, program, candidates_help);
+    (void)fprintf(stderr, usage, program, program, candidates_help);
     exit(2);
 }
 
@@ -131,8 +133,11 @@ static void take_option(arguments *to, int option, const char *text)
     case 'j':
         to->json = text;
         break;
+    case 'c':
+        to->check = true;
+        break;
     case 'h':
-        (void)printf(usage, to->program, candidates_help);
+        (void)printf(usage, to->program, to->program, candidates_help);
         exit(0);
     default:
         bad_usage(to->program);
@@ -152,6 +157,7 @@ arguments arguments_read(int argc, char **argv)
         {"maximum", required_argument, NULL, 'm'},
         {"trace", required_argument, NULL, 'f'},
         {"json", required_argument, NULL, 'j'},
+        {"check", no_argument, NULL, 'c'},
         {"help", no_argument, NULL, 'h'},
         {0},
     };

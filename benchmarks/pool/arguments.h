@@ -25,6 +25,7 @@ typedef struct arguments {
     const char *trace; /* NULL: none */
     const char *json;  /* NULL: none */
     size_t most_bytes; /* of a growing pool, 0: no limit */
+    bool check;
 } arguments;
 
 /* Reads the command line; ends the program where it is wrong, or asks for help. */

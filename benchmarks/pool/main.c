@@ -14,6 +14,7 @@
 #include "arguments.h"
 #include "candidates.h"
 #include "cases.h"
+#include "check.h"
 #include "measure.h"
 #include "random.h"
 #include "report.h"
@@ -105,16 +106,21 @@ static void measure_all(const arguments *as)
 int main(int argc, char **argv)
 {
     arguments as = arguments_read(argc, argv);
+    int status = 0;
 
     program = as.program;
     sizes_prepare();
     if (as.trace != NULL) {
         trace_task_load(as.trace);
     }
-    measure_all(&as);
+    if (as.check) {
+        status = check_pool(as.allocator_count > 0 ? as.allocators[0] : "pool");
+    } else {
+        measure_all(&as);
+    }
     trace_task_unload();
     if (crmm_misuse_count() != 0) {
         bench_fail("misuse was found: these are not the times of good calls");
     }
-    return 0;
+    return status;
 }

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A floor without CUDA below it, in place of the library's own: every function returns at once, a
+ * handle is its own id, and all work is complete. What is measured over it is the host's code
+ * alone.
+ *
+ * It must define everything that floor_event.h declares. A name that is missing here would be taken
+ * from the library, and the rest of that file would then be defined twice.
+ */
+#include <crmm/internal/floor_event.h>
+
+int crmm_priv_stream_identify(crmm_stream stream, uint64_t *id)
+{
+    *id = (uint64_t)(uintptr_t)stream;
+    return 0;
+}
+
+int crmm_priv_stream_check_capture(crmm_stream stream)
+{
+    (void)stream;
+    return 0;
+}
+
+/* Events differ, which is all that can be seen of them. */
+int crmm_priv_event_create(crmm_stream stream, crmm_priv_event *event)
+{
+    static uintptr_t count;
+
+    (void)stream;
+    *event = (crmm_priv_event)__atomic_add_fetch(&count, 1, __ATOMIC_RELAXED);
+    return 0;
+}
+
+int crmm_priv_event_destroy(crmm_priv_event event)
+{
+    (void)event;
+    return 0;
+}
+
+int crmm_priv_event_record(crmm_priv_event event, crmm_stream stream)
+{
+    (void)event;
+    (void)stream;
+    return 0;
+}
+
+int crmm_priv_event_query(crmm_priv_event event)
+{
+    (void)event;
+    return 0;
+}
+
+int crmm_priv_event_synchronize(crmm_priv_event event)
+{
+    (void)event;
+    return 0;
+}
+
+int crmm_priv_stream_wait_event(crmm_stream stream, crmm_priv_event event)
+{
+    (void)stream;
+    (void)event;
+    return 0;
+}
+
+int crmm_priv_device_wait(void)
+{
+    return 0;
+}

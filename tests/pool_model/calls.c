@@ -35,7 +35,7 @@ static void add_block(program *own, program_block block, bool is_sync)
     if (program_chance(own, own->like.cross) && program_chance(own, own->like.exported)) {
         block.order = export_order(own, block.stream);
     }
-    if (!block.stream->is_capturing) {
+    if (!block.stream->is_capturing && !block.stream->is_barred) {
         (void)sim_stream_work(block.stream->handle);
     }
     sim_progress();
@@ -45,25 +45,23 @@ static void add_block(program *own, program_block block, bool is_sync)
     own->allocations++;
 }
 
-/* Whether calls on a stream are refused. On the legacy stream, which others' captures forbid to
- * use, a pool may still hand out and take back, as long as it does not touch it. */
-static bool is_refused(const program_stream *stream)
-{
-    return stream->is_capturing && stream->is_created;
-}
-
 /* Whether a pool may refuse a request, and leaves everything as it was. */
 static void check_refusal(program *own, const program_stream *stream, size_t bytes,
                           crmm_status status, bool had_faults)
 {
-    bool is_captured = stream != NULL && is_refused(stream);
+    crmm_status expected =
+        stream != NULL && stream->is_capturing ? CRMM_ERROR_UNSUPPORTED : CRMM_ERROR_OUT_OF_MEMORY;
 
     own->refusals++;
     program_check_figures(own);
     if (had_faults) {
         return;
     }
-    if (is_captured ? status != CRMM_ERROR_UNSUPPORTED : status != CRMM_ERROR_OUT_OF_MEMORY) {
+    /* Memory is no use on a stream that is barred, and may be had or not. */
+    if (stream != NULL && stream->is_barred && status == CRMM_ERROR_UNSUPPORTED) {
+        expected = status;
+    }
+    if (status != expected) {
         sim_fail("allocation of %zu bytes: %s: %s", bytes, crmm_status_name(status),
                  crmm_last_error()->message);
     }
@@ -95,7 +93,7 @@ bool program_allocate_bytes(program *own, program_stream *stream, size_t bytes, 
         }
         return false;
     }
-    if (!is_sync && is_refused(stream)) {
+    if (!is_sync && stream->is_capturing) {
         sim_fail("allocation on a stream that is being captured");
     }
     add_block(own, (program_block){ptr, bytes, alignment, stream, NULL}, is_sync);
@@ -136,7 +134,7 @@ static program_stream *pick_cross(program *own, program_stream *stream)
 {
     for (int i = 0; i < PROGRAM_ALIVE; i++) {
         program_stream *other = own->alive[program_below(own, own->alive_count)];
-        if (other != stream && !other->is_capturing) {
+        if (other != stream && !other->is_capturing && !other->is_barred) {
             return other;
         }
     }
@@ -163,6 +161,16 @@ static void order_before(const program_block *block, const program_stream *targe
                                               ? block->order
                                               : program_stream_order(block->stream));
     }
+}
+
+/* The last use of a block, on the stream where it is given back. */
+static sim_point use_last(const program_block *block, const program_stream *target)
+{
+    if (target->is_capturing || target->is_barred) {
+        return sim_stream_latest(target->handle);
+    }
+    order_before(block, target);
+    return sim_stream_work(target->handle);
 }
 
 static void call_deallocate(program *own, const program_block *block, const program_stream *target,
@@ -207,9 +215,10 @@ static void remove_block(program *own, unsigned index)
 /* A deallocation that reported something has left the block alone, or taken it all the same. */
 static void check_report(program *own, const program_stream *target, bool is_sync, bool had_faults)
 {
-    bool is_captured = !is_sync && is_refused(target);
+    bool is_captured = !is_sync && target->is_capturing;
+    bool is_allowed = is_captured || (!is_sync && target->is_barred);
 
-    if (!had_faults && (!is_captured || own->misuse != CRMM_MISUSE_UNSUPPORTED)) {
+    if (!had_faults && (!is_allowed || own->misuse != CRMM_MISUSE_UNSUPPORTED)) {
         sim_fail("deallocation: misuse of kind %d was reported", (int)own->misuse);
     }
     if (is_captured && !is_kept(own)) {
@@ -227,9 +236,8 @@ static void deallocate(program *own, unsigned index, program_stream *target, boo
     sim_lock();
     if (is_sync) {
         sim_observe(program_stream_order(block.stream));
-    } else if (!is_refused(target)) {
-        order_before(&block, target);
-        pending = sim_stream_work(target->handle);
+    } else {
+        pending = use_last(&block, target);
     }
     shadow_give(block.ptr, block.bytes, pending);
     sim_progress();
@@ -242,7 +250,7 @@ static void deallocate(program *own, unsigned index, program_stream *target, boo
             shadow_keep(block.ptr, block.bytes);
             return;
         }
-    } else if (!is_sync && is_refused(target)) {
+    } else if (!is_sync && target->is_capturing) {
         sim_fail("deallocation on a captured stream was not reported");
     }
     remove_block(own, index);

@@ -95,6 +95,9 @@ static void tell_failure(const request *what, const program_run *run)
 
 static void tell_run(const program_run *run)
 {
+    const style *like = &run->like;
+    const subject_options *options = &like->options;
+
     (void)printf("  seed %llu: %llu operations, %llu allocations, %llu refused, %llu faults, "
                  "%llu records, %llu queries, %llu waits, %llu synchronizes, %llu device waits\n",
                  (unsigned long long)run->seed, (unsigned long long)run->done,
@@ -103,6 +106,17 @@ static void tell_run(const program_run *run)
                  (unsigned long long)run->counts.queries, (unsigned long long)run->counts.waits,
                  (unsigned long long)run->counts.synchronizes,
                  (unsigned long long)run->counts.device_waits);
+    (void)printf("    upstream's limit %zu, initial %zu, maximum %zu, release threshold %llu, "
+                 "tight %llu, target %zu, handle %zu, heaps %zu\n",
+                 like->limit, options->initial_pool_size, options->maximum_pool_size,
+                 (unsigned long long)options->release_threshold, (unsigned long long)options->tight,
+                 options->target_pool_size, options->handle_size, options->heap_count);
+    (void)printf("    %u streams%s%s, %u blocks, %zu bytes; of 1024: %u cross, %u sync; of 65536: "
+                 "%u orders, %u waits, %u deaths, %u captures; progress %u\n",
+                 like->streams, like->has_legacy ? " with legacy" : "",
+                 like->has_per_thread ? " with per-thread" : "", like->most_live, like->most_bytes,
+                 like->cross, like->sync, like->orders, like->waits, like->deaths, like->captures,
+                 like->manner.progress);
 }
 
 /* The number of seeds that failed. */

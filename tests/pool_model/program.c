@@ -67,7 +67,9 @@ static void empty(program *own)
         allocate_half(own);
         break;
     case 1:
-        program_trim_all(own);
+        if (own->pool_class->trims_all) {
+            program_trim_all(own);
+        }
         break;
     default:
         break;
@@ -240,6 +242,7 @@ bool program_run_all(program_run *run)
     crmm_set_misuse_handler(NULL, NULL);
     run->allocations = own.allocations;
     run->refusals = own.refusals;
+    run->like = own.like;
     run->counts = *sim_counted();
     (void)snprintf(run->why, sizeof(run->why), "%s", sim_failure());
     return !sim_has_failed();

@@ -14,6 +14,7 @@ typedef struct program_run {
     uint64_t done;        /* operations before it ended, or failed */
     uint64_t allocations; /* that succeeded */
     uint64_t refusals;    /* allocations that failed as they may */
+    style like;
     sim_counts counts;
     char why[512]; /* empty: nothing is wrong */
 } program_run;

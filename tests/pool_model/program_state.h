@@ -18,6 +18,7 @@ typedef struct program_stream {
     bool is_alive;
     bool is_created; /* no default stream */
     bool is_capturing;
+    bool is_barred;  /* the legacy stream, which cannot be used while others are captured */
     unsigned blocks; /* that were allocated on it */
     sim_clock last;  /* of a dead one: what its work comes after */
 } program_stream;

@@ -305,6 +305,13 @@ sim_point sim_stream_work(crmm_stream stream)
     return (sim_point){on->clock, tick};
 }
 
+sim_point sim_stream_latest(crmm_stream stream)
+{
+    const struct CUstream_st *on = sim_resolve(stream);
+
+    return (sim_point){on->clock, queued.at[on->clock]};
+}
+
 const sim_clock *sim_stream_order(crmm_stream stream)
 {
     return &sim_resolve(stream)->order;

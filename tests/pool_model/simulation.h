@@ -96,6 +96,8 @@ struct CUstream_st *sim_usable(const char *call, crmm_stream stream);
 
 /* Queue one piece of work; locked. */
 sim_point sim_stream_work(crmm_stream stream);
+/* The stream's latest piece of work; locked. */
+sim_point sim_stream_latest(crmm_stream stream);
 /* What the stream's next work comes after; locked. */
 const sim_clock *sim_stream_order(crmm_stream stream);
 /* The stream's next work comes after this too; locked. */

@@ -47,19 +47,28 @@ const sim_clock *program_stream_order(const program_stream *stream)
     return stream->is_alive ? sim_stream_order(stream->handle) : &stream->last;
 }
 
+static bool is_usable(const program_stream *stream)
+{
+    return !stream->is_capturing && !stream->is_barred;
+}
+
 void program_order_streams(program *own)
 {
     const program_stream *earlier = own->alive[program_below(own, own->alive_count)];
     const program_stream *later = own->alive[program_below(own, own->alive_count)];
 
-    sim_stream_follow(later->handle, program_stream_order(earlier));
+    if (is_usable(earlier) && is_usable(later)) {
+        sim_stream_follow(later->handle, program_stream_order(earlier));
+    }
 }
 
 void program_wait_for_stream(program *own)
 {
     const program_stream *stream = own->alive[program_below(own, own->alive_count)];
 
-    sim_observe(program_stream_order(stream));
+    if (is_usable(stream)) {
+        sim_observe(program_stream_order(stream));
+    }
 }
 
 static void set_capturing(program_stream *stream, bool is_capturing)
@@ -79,7 +88,7 @@ static void update_legacy(program *own)
     for (unsigned i = 0; i < own->alive_count; i++) {
         program_stream *stream = own->alive[i];
         if (!stream->is_created && stream->handle != CRMM_STREAM_PER_THREAD) {
-            stream->is_capturing = any && own->like.manner.captures_legacy;
+            stream->is_barred = any && own->like.manner.captures_legacy;
         }
     }
 }

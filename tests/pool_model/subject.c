@@ -57,16 +57,16 @@ TOY(stale_mark, TOY_STALE_MARK)
 
 const subject subjects[] = {
 #if HAVE_POOL
-    {"pool", pool_create, crmm_pool_memory_resource_retire_stream, crmm_priv_pool_check, true,
+    {"pool", pool_create, crmm_pool_memory_resource_retire_stream, crmm_priv_pool_check, true, true,
      true},
 #endif
-    {"toy", toy_right, no_retire, no_check, false, false},
-    {"toy-no-wait", toy_no_wait, no_retire, no_check, false, false},
-    {"toy-late-record", toy_late_record, no_retire, no_check, false, false},
-    {"toy-short-step", toy_short_step, no_retire, no_check, false, false},
-    {"toy-sync-pending", toy_sync_pending, no_retire, no_check, false, false},
-    {"toy-early-release", toy_early_release, no_retire, no_check, false, false},
-    {"toy-stale-mark", toy_stale_mark, no_retire, no_check, false, false},
+    {"toy", toy_right, no_retire, no_check, false, false, false},
+    {"toy-no-wait", toy_no_wait, no_retire, no_check, false, false, false},
+    {"toy-late-record", toy_late_record, no_retire, no_check, false, false, false},
+    {"toy-short-step", toy_short_step, no_retire, no_check, false, false, false},
+    {"toy-sync-pending", toy_sync_pending, no_retire, no_check, false, false, false},
+    {"toy-early-release", toy_early_release, no_retire, no_check, false, false, false},
+    {"toy-stale-mark", toy_stale_mark, no_retire, no_check, false, false, false},
     {0},
 };
 

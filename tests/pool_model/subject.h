@@ -27,6 +27,7 @@ typedef struct subject {
     bool (*check)(const crmm_resource *pool, char *why, size_t size);
     bool has_deallocate_ptr;
     bool joins_blocks; /* what was given back can be had in one piece */
+    bool trims_all;    /* with nothing live a trim leaves nothing */
 } subject;
 
 /* All there are; the last has no name. */

@@ -10,7 +10,7 @@ enum {
     REGIONS = 1 << (43 - 24) /* in the address space */
 };
 
-typedef enum segment_state { UNMAPPED, FREE, LIVE } segment_state;
+typedef enum segment_state { UNMAPPED, FREE, LIVE, MOVED } segment_state;
 
 typedef struct segment {
     uint32_t granules;
@@ -139,7 +139,7 @@ typedef struct change {
 
 static void check(const change *what, const region *in, uint32_t at)
 {
-    static const char *const states[] = {"unmapped", "free", "a live block"};
+    static const char *const states[] = {"unmapped", "free", "a live block", "moved"};
     const segment *found = &in->segments[at];
     unsigned long long offset = ((unsigned long long)in->index * REGION + at) * SHADOW_GRANULE;
 
@@ -208,6 +208,53 @@ void shadow_unmap(void *ptr, size_t bytes, const sim_clock *order)
                          .is_checked = true,
                          .order = order},
                ptr, bytes);
+}
+
+/* The segments of a part of a region come to another address as well. */
+static void move_part(region *in, uint32_t begin, uint32_t end, char *to)
+{
+    const change moving = {.name = "moving", .from = FREE};
+
+    cut(in, begin);
+    cut(in, end);
+    for (uint32_t at = begin; at < end; at += in->segments[at].granules) {
+        segment *moved = &in->segments[at];
+        check(&moving, in, at);
+        moved->state = MOVED;
+        shadow_map(to + (size_t)(at - begin) * SHADOW_GRANULE,
+                   (size_t)moved->granules * SHADOW_GRANULE, moved->pending);
+    }
+}
+
+void shadow_move(void *to, void *from, size_t bytes)
+{
+    uint64_t at = ((uint64_t)(uintptr_t)from - SHADOW_BASE) / SHADOW_GRANULE;
+    uint64_t end = at + bytes / SHADOW_GRANULE;
+    char *target = to;
+
+    while (at < end) {
+        uint64_t stop = (at / REGION + 1) * REGION;
+        stop = stop < end ? stop : end;
+        move_part(region_at((uint32_t)(at / REGION)), (uint32_t)(at % REGION),
+                  (uint32_t)((stop - 1) % REGION) + 1, target);
+        target += (stop - at) * SHADOW_GRANULE;
+        at = stop;
+    }
+}
+
+void shadow_end_move(void *from, size_t bytes)
+{
+    change_all(
+        &(change){.name = "the end of a move", .from = MOVED, .to = UNMAPPED, .is_checked = true},
+        from, bytes);
+}
+
+void shadow_undo_move(void *to, void *from, size_t bytes)
+{
+    change_all(
+        &(change){.name = "undoing a move", .from = FREE, .to = UNMAPPED, .is_checked = true}, to,
+        bytes);
+    change_all(&(change){.name = "undoing a move", .from = MOVED, .to = FREE}, from, bytes);
 }
 
 void shadow_take(void *ptr, size_t bytes, const sim_clock *order)

@@ -30,6 +30,14 @@ void shadow_map(void *ptr, size_t bytes, sim_point pending);
  * host knows that it is complete. */
 void shadow_unmap(void *ptr, size_t bytes, const sim_clock *order);
 
+/* Memory gets a second address, where nothing is mapped; it is used there from now on, and the work
+ * that is pending on it stays so. No block is alive in it. */
+void shadow_move(void *to, void *from, size_t bytes);
+/* The first address goes; no work is pending on it. */
+void shadow_end_move(void *from, size_t bytes);
+/* The second one goes, where no block is alive. */
+void shadow_undo_move(void *to, void *from, size_t bytes);
+
 /* A block comes alive: no other one is there, and earlier work comes before `order`, as above. */
 void shadow_take(void *ptr, size_t bytes, const sim_clock *order);
 /* A whole block ends, with this work pending on it. */

@@ -14,14 +14,21 @@ typedef enum upstream_kind {
     UPSTREAM_ORDERED /* chunks with the stream's work pending on a new one */
 } upstream_kind;
 
-enum { UPSTREAM_CHUNKS_MOST = 4096, UPSTREAM_RANGES_MOST = 64 };
+enum { UPSTREAM_CHUNKS_MOST = 4096, UPSTREAM_RANGES_MOST = 64, UPSTREAM_MOVES_MOST = 1024 };
 
 /* Address space that was reserved. */
 typedef struct upstream_range {
     char *base;
     size_t bytes;
-    unsigned char *pages; /* what each page is: see the source */
+    unsigned char *pages; /* what each page is: see simulated_ranges.c */
 } upstream_range;
+
+/* Memory that has two addresses. */
+typedef struct upstream_move {
+    char *to;
+    char *from;
+    size_t bytes;
+} upstream_move;
 
 typedef struct upstream_chunk {
     char *base;
@@ -43,6 +50,8 @@ typedef struct simulated_upstream {
     size_t chunk_count;
     upstream_range ranges[UPSTREAM_RANGES_MOST];
     size_t range_count;
+    upstream_move moves[UPSTREAM_MOVES_MOST];
+    size_t move_count;
 } simulated_upstream;
 
 /* After sim_start() and shadow_start(). One reference, the caller's. */

@@ -9,10 +9,9 @@
  */
 #include <crmm/internal/floor_event.h>
 
-int crmm_priv_stream_identify(crmm_stream stream, uint64_t *id)
+uint64_t crmm_priv_stream_id_of(crmm_stream stream)
 {
-    *id = (uint64_t)(uintptr_t)stream;
-    return 0;
+    return (uint64_t)(uintptr_t)stream;
 }
 
 int crmm_priv_stream_check_capture(crmm_stream stream)

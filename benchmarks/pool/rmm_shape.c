@@ -75,9 +75,9 @@ static inline crmm_status find_event(rmm_shape *own, crmm_stream stream, crmm_pr
     uint64_t id = LEGACY_ID;
 
     if (stream != NULL && stream != CRMM_STREAM_LEGACY) {
-        int code = crmm_priv_stream_identify(stream, &id);
-        if (code != 0) {
-            return identify_failed(code);
+        id = crmm_priv_stream_id_of(stream);
+        if (!crmm_priv_is_stream_id(id)) {
+            return identify_failed(crmm_priv_stream_id_code(id));
         }
     }
     size_t at = (size_t)(id ^ id >> 10) % STREAM_SLOTS;

@@ -108,26 +108,19 @@ static int check_capture(crmm_stream stream)
     return state == CU_STREAM_CAPTURE_STATUS_NONE ? 0 : CRMM_PRIV_CAPTURING;
 }
 
-int crmm_priv_stream_identify(crmm_stream stream, uint64_t *id)
+uint64_t crmm_priv_stream_id_of(crmm_stream stream)
 {
-    unsigned long long found = 0;
+    unsigned long long id = 0;
     cudaError_t error = prepare();
 
     if (error == cudaSuccess) {
         error = need_context(stream);
     }
-    if (error != cudaSuccess) {
-        return (int)error;
-    }
-    int code = check_capture(stream);
-    if (code != 0) {
-        return code;
-    }
-    code = (int)driver.stream_id(stream, &found);
+    int code = error == cudaSuccess ? check_capture(stream) : (int)error;
     if (code == 0) {
-        *id = found;
+        code = (int)driver.stream_id(stream, &id);
     }
-    return code;
+    return code == 0 ? id : crmm_priv_no_stream_id(code);
 }
 
 int crmm_priv_stream_check_capture(crmm_stream stream)

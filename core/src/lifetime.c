@@ -181,7 +181,7 @@ void crmm_resource_init(crmm_resource *resource, const crmm_resource_ops *ops, c
     }
     *resource = (struct crmm_resource){.ops = fault == NULL ? ops : &unusable_ops};
     resource->reserved[CRMM_PRIV_COUNT] = 1;
-    resource->reserved[CRMM_PRIV_PROPERTIES] = (uintptr_t)properties & ~CRMM_PRIV_IMMORTAL;
+    resource->reserved[CRMM_PRIV_PROPERTIES] = (uintptr_t)properties & ~CRMM_PRIV_FLAGS;
     resource->reserved[CRMM_PRIV_NAME] = (uintptr_t)(name != NULL ? name : "(unnamed)");
     if (fault != NULL) {
         crmm_priv_report((crmm_misuse){.kind = CRMM_MISUSE_INVALID_ARGUMENT, .resource_name = name},

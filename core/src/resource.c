@@ -19,7 +19,7 @@ crmm_properties crmm_resource_properties(const crmm_resource *resource)
 {
     return resource == NULL
                ? 0
-               : (crmm_properties)(resource->reserved[CRMM_PRIV_PROPERTIES] & ~CRMM_PRIV_IMMORTAL);
+               : (crmm_properties)(resource->reserved[CRMM_PRIV_PROPERTIES] & ~CRMM_PRIV_FLAGS);
 }
 
 bool crmm_resource_has(const crmm_resource *resource, crmm_properties required)
@@ -143,7 +143,7 @@ __attribute__((noinline, cold)) static crmm_status nothing_given(const crmm_reso
 static inline bool is_unusual(const crmm_resource *resource, size_t bytes, size_t alignment,
                               void *const *ptr)
 {
-    return resource == NULL || ptr == NULL || bytes - 1 >= PTRDIFF_MAX || !crmm_is_pow2(alignment);
+    return resource == NULL || ptr == NULL || (ptrdiff_t)bytes <= 0 || !crmm_is_pow2(alignment);
 }
 
 static inline bool is_stream_ordered(const crmm_resource *resource)
@@ -151,12 +151,14 @@ static inline bool is_stream_ordered(const crmm_resource *resource)
     return (resource->reserved[CRMM_PRIV_PROPERTIES] & CRMM_STREAM_ORDERED) != 0;
 }
 
-crmm_status crmm_allocate(crmm_resource *resource, crmm_stream stream, size_t bytes,
-                          size_t alignment, void **ptr)
+/* What a resource gives that may be anybody's. */
+__attribute__((noinline)) static crmm_status allocate_checked(crmm_resource *resource,
+                                                              crmm_stream stream, size_t bytes,
+                                                              size_t alignment, void **ptr)
 {
     void *memory = NULL;
 
-    if (is_unusual(resource, bytes, alignment, ptr) || !is_stream_ordered(resource)) {
+    if (!is_stream_ordered(resource)) {
         return allocate_unusual("crmm_allocate", resource, bytes, alignment, ptr);
     }
     crmm_status status = resource->ops->allocate(resource, stream, bytes, alignment, &memory);
@@ -168,6 +170,19 @@ crmm_status crmm_allocate(crmm_resource *resource, crmm_stream stream, size_t by
     }
     *ptr = memory;
     return CRMM_SUCCESS;
+}
+
+crmm_status crmm_allocate(crmm_resource *resource, crmm_stream stream, size_t bytes,
+                          size_t alignment, void **ptr)
+{
+    if (__builtin_expect(is_unusual(resource, bytes, alignment, ptr), 0)) {
+        return allocate_unusual("crmm_allocate", resource, bytes, alignment, ptr);
+    }
+    if (__builtin_expect((resource->reserved[CRMM_PRIV_PROPERTIES] & CRMM_PRIV_KEEPS_RULES) != 0,
+                         1)) {
+        return resource->ops->allocate(resource, stream, bytes, alignment, ptr);
+    }
+    return allocate_checked(resource, stream, bytes, alignment, ptr);
 }
 
 crmm_status crmm_allocate_sync(crmm_resource *resource, size_t bytes, size_t alignment, void **ptr)
@@ -223,7 +238,10 @@ __attribute__((noinline, cold)) static void deallocate_unusual(const char *call,
 void crmm_deallocate(crmm_resource *resource, crmm_stream stream, void *ptr, size_t bytes,
                      size_t alignment)
 {
-    if (ptr == NULL || resource == NULL || bytes == 0 || !crmm_is_pow2(alignment) ||
+    if (ptr == NULL) {
+        return;
+    }
+    if (resource == NULL || !crmm_is_pow2(alignment) || bytes == 0 ||
         !is_stream_ordered(resource)) {
         deallocate_unusual("crmm_deallocate", resource, ptr, bytes, alignment);
         return;

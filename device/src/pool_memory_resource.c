@@ -33,11 +33,11 @@ static crmm_priv_pool *pool_of(crmm_resource *resource)
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static uint64_t generation; /* a forked child has a higher one than its parent */
-static uint64_t serials;
 
 static void note_fork(void)
 {
     __atomic_store_n(&generation, generation + 1, __ATOMIC_RELAXED);
+    crmm_priv_pool_forget_caches();
 }
 
 static void handle_forks(void)
@@ -51,38 +51,38 @@ static bool is_forked(const crmm_priv_pool *pool)
     return pool->generation != __atomic_load_n(&generation, __ATOMIC_RELAXED);
 }
 
-/* ---- streams ---- */
+/* ---- streams ----
+ * The legacy stream has a number of its own, since CUDA need not be asked about it. */
 
-typedef struct identity {
-    uint64_t id;
-    bool is_default;
-} identity;
+static inline bool is_created(crmm_stream stream)
+{
+    return (uintptr_t)stream > (uintptr_t)CRMM_STREAM_PER_THREAD;
+}
 
 /* The per-thread stream of the pool's device, whichever is current. */
-static int identify_per_thread(const crmm_priv_pool *pool, identity *who)
+static uint64_t per_thread_id(const crmm_priv_pool *pool)
 {
     int previous = -1;
     int code = crmm_priv_cuda_try_enter_device(pool->device, &previous);
 
-    if (code == 0) {
-        code = crmm_priv_stream_identify(CRMM_STREAM_PER_THREAD, &who->id);
-        crmm_priv_cuda_leave_device(previous);
+    if (code != 0) {
+        return crmm_priv_no_stream_id(code);
     }
-    who->is_default = true;
-    return code;
+    uint64_t id = crmm_priv_stream_id_of(CRMM_STREAM_PER_THREAD);
+    crmm_priv_cuda_leave_device(previous);
+    return id;
 }
 
-static inline int identify(const crmm_priv_pool *pool, crmm_stream stream, identity *who)
+__attribute__((noinline)) static uint64_t default_id(const crmm_priv_pool *pool, crmm_stream stream)
 {
-    if ((uintptr_t)stream > (uintptr_t)CRMM_STREAM_PER_THREAD) {
-        who->is_default = false;
-        return crmm_priv_stream_identify(stream, &who->id);
-    }
-    if (stream == CRMM_STREAM_PER_THREAD) {
-        return identify_per_thread(pool, who);
-    }
-    *who = (identity){.id = CRMM_PRIV_POOL_LEGACY_STREAM, .is_default = true};
-    return 0;
+    return stream == CRMM_STREAM_PER_THREAD ? per_thread_id(pool) : CRMM_PRIV_POOL_LEGACY_STREAM;
+}
+
+/* What is no id is told apart by crmm_priv_is_stream_id(). */
+static inline uint64_t id_of(const crmm_priv_pool *pool, crmm_stream stream)
+{
+    return __builtin_expect(is_created(stream), 1) ? crmm_priv_stream_id_of(stream)
+                                                   : default_id(pool, stream);
 }
 
 __attribute__((noinline, cold)) static crmm_status refuse(const crmm_priv_pool *pool,
@@ -142,46 +142,117 @@ __attribute__((noinline)) static crmm_status allocate_direct(crmm_priv_pool *poo
                                 ptr, NULL, &none);
 }
 
+/* A block of a class for the program. */
+__attribute__((noinline)) static crmm_status hand_out(crmm_priv_pool_cache *cache,
+                                                      size_t class_index, void *block, void **ptr)
+{
+    (void)crmm_priv_pool_cache_find_chunk(cache, block);
+    crmm_priv_pool_mark_live(&cache->marks, crmm_priv_pool_cache_granule(cache, block),
+                             class_index);
+    *ptr = block;
+    return CRMM_SUCCESS;
+}
+
 /* The cache has no block of the class: fetch one, and a few for later. */
 __attribute__((noinline)) static crmm_status allocate_missed(crmm_priv_pool *pool,
                                                              crmm_priv_pool_cache *cache,
-                                                             crmm_stream stream,
-                                                             uint32_t class_index, void **ptr)
+                                                             crmm_stream stream, size_t class_index,
+                                                             void **ptr)
 {
     void *extra[CRMM_PRIV_POOL_MOST_SMALL];
+    void *block = NULL;
+
     uint32_t more = crmm_priv_pool_cache_missed(cache, class_index);
 
-    crmm_status status = crmm_priv_pool_serve(
-        pool, cache, stream, crmm_priv_pool_class_size(class_index), 1, false, ptr, extra, &more);
+    crmm_status status =
+        crmm_priv_pool_serve(pool, cache, stream, crmm_priv_pool_class_size(class_index), 1, false,
+                             &block, extra, &more);
     if (status != CRMM_SUCCESS) {
         return status;
     }
     more = crmm_priv_pool_cache_fill(cache, class_index, extra, more);
     if (more > 0) {
         uint16_t owner = cache->stream == NULL ? CRMM_PRIV_POOL_CLEAN : cache->stream->index;
-        crmm_priv_pool_give_to_heaps(pool, extra, more, owner, cache->epoch);
+        crmm_priv_pool_give_to_heaps(pool, extra, more, owner, crmm_priv_pool_cache_epoch(cache));
     }
-    crmm_priv_pool_mark_live(crmm_priv_pool_chunks_find(&pool->chunks, *ptr), *ptr, class_index);
-    return CRMM_SUCCESS;
+    return hand_out(cache, class_index, block, ptr);
 }
 
-static inline crmm_status allocate_for(crmm_priv_pool *pool, crmm_stream stream, identity who,
-                                       size_t bytes, size_t alignment, void **ptr)
+/* Somebody else looks at the cache just now, or could. */
+__attribute__((noinline)) static crmm_status allocate_locked(crmm_priv_pool *pool,
+                                                             crmm_priv_pool_cache *cache,
+                                                             crmm_stream stream, size_t class_index,
+                                                             void **ptr)
 {
-    crmm_priv_pool_cache *cache = crmm_priv_pool_cache_of(pool, who.id, who.is_default);
+    void *block = crmm_priv_pool_cache_get(cache, class_index);
 
+    return block == NULL ? allocate_missed(pool, cache, stream, class_index, ptr)
+                         : hand_out(cache, class_index, block, ptr);
+}
+
+/* The cache has to be found or made first, and mostly has nothing in it then. */
+__attribute__((noinline)) static crmm_status allocate_slow(crmm_priv_pool *pool, crmm_stream stream,
+                                                           uint64_t id, size_t class_index,
+                                                           void **ptr)
+{
+    const size_t bytes = crmm_priv_pool_class_bytes(class_index);
+
+    if (is_forked(pool) || !crmm_priv_is_stream_id(id)) {
+        return refuse(pool, stream, bytes, crmm_priv_stream_id_code(id));
+    }
+    crmm_priv_pool_cache *cache = crmm_priv_pool_find_cache(pool, id, !is_created(stream));
     if (cache == NULL) {
         return no_host_memory(bytes);
     }
-    if (!is_cached(pool, bytes, alignment)) {
-        return allocate_direct(pool, cache, stream, bytes, alignment, ptr);
+    return allocate_locked(pool, cache, stream, class_index, ptr);
+}
+
+/* Large blocks, and those with an alignment of their own. */
+static crmm_status allocate_uncached_for(crmm_priv_pool *pool, crmm_stream stream, uint64_t id,
+                                         size_t bytes, size_t alignment, void **ptr)
+{
+    if (is_forked(pool) || !crmm_priv_is_stream_id(id)) {
+        return refuse(pool, stream, bytes, crmm_priv_stream_id_code(id));
     }
-    uint32_t class_index = crmm_priv_pool_class_of(granules_of(bytes));
-    void *block = crmm_priv_pool_cache_pop(cache, class_index);
-    if (block == NULL) {
+    crmm_priv_pool_cache *cache = crmm_priv_pool_cache_of(pool, id);
+    if (cache == NULL) {
+        cache = crmm_priv_pool_find_cache(pool, id, !is_created(stream));
+    }
+    return cache == NULL ? no_host_memory(bytes)
+                         : allocate_direct(pool, cache, stream, bytes, alignment, ptr);
+}
+
+__attribute__((noinline)) static crmm_status allocate_uncached(crmm_priv_pool *pool,
+                                                               crmm_stream stream, size_t bytes,
+                                                               size_t alignment, void **ptr)
+{
+    return allocate_uncached_for(pool, stream, id_of(pool, stream), bytes, alignment, ptr);
+}
+
+/* The path that is meant to be taken: few instructions, and what is not on it is called last. */
+static inline crmm_status allocate_cached(crmm_priv_pool *pool, crmm_stream stream, uint64_t id,
+                                          size_t class_index, void **ptr)
+{
+    crmm_priv_pool_cache *cache = crmm_priv_pool_cache_of(pool, id);
+
+    if (__builtin_expect(cache == NULL, 0)) {
+        return allocate_slow(pool, stream, id, class_index, ptr);
+    }
+    if (__builtin_expect(!crmm_priv_bias_enter(&cache->lock), 0)) {
+        return allocate_locked(pool, cache, stream, class_index, ptr);
+    }
+    crmm_priv_pool_shelf *shelf = &cache->shelves[class_index];
+    if (__builtin_expect(shelf->next == shelf->first, 0)) {
+        crmm_priv_bias_leave(&cache->lock);
         return allocate_missed(pool, cache, stream, class_index, ptr);
     }
-    crmm_priv_pool_mark_live(crmm_priv_pool_chunks_find(&pool->chunks, block), block, class_index);
+    void *block = crmm_priv_pool_cache_pop(cache, shelf);
+    crmm_priv_bias_leave(&cache->lock);
+    size_t granule = crmm_priv_pool_cache_granule(cache, block);
+    if (__builtin_expect(granule >= cache->chunk_granules, 0)) {
+        return hand_out(cache, class_index, block, ptr);
+    }
+    crmm_priv_pool_mark_live(&cache->marks, granule, class_index);
     *ptr = block;
     return CRMM_SUCCESS;
 }
@@ -190,28 +261,24 @@ static crmm_status pool_allocate(crmm_resource *resource, crmm_stream stream, si
                                  size_t alignment, void **ptr)
 {
     crmm_priv_pool *pool = pool_of(resource);
-    identity who;
 
-    if (__builtin_expect(is_forked(pool), 0)) {
-        return refuse(pool, stream, bytes, 0);
+    if (__builtin_expect(!is_cached(pool, bytes, alignment), 0)) {
+        return allocate_uncached(pool, stream, bytes, alignment, ptr);
     }
-    int code = identify(pool, stream, &who);
-    if (__builtin_expect(code != 0, 0)) {
-        return refuse(pool, stream, bytes, code);
-    }
-    return allocate_for(pool, stream, who, bytes, alignment, ptr);
+    size_t class_index = crmm_priv_pool_class_of_bytes(bytes);
+    return allocate_cached(pool, stream, id_of(pool, stream), class_index, ptr);
 }
 
 static crmm_status pool_allocate_sync(crmm_resource *resource, size_t bytes, size_t alignment,
                                       void **ptr)
 {
     crmm_priv_pool *pool = pool_of(resource);
-    const identity nobody = {.id = CRMM_PRIV_POOL_NO_STREAM};
 
-    if (__builtin_expect(is_forked(pool), 0)) {
-        return refuse(pool, NULL, bytes, 0);
+    if (!is_cached(pool, bytes, alignment)) {
+        return allocate_uncached_for(pool, NULL, CRMM_PRIV_POOL_NO_STREAM, bytes, alignment, ptr);
     }
-    return allocate_for(pool, NULL, nobody, bytes, alignment, ptr);
+    return allocate_cached(pool, NULL, CRMM_PRIV_POOL_NO_STREAM,
+                           crmm_priv_pool_class_of_bytes(bytes), ptr);
 }
 
 /* ---- deallocation ---- */
@@ -280,26 +347,6 @@ __attribute__((noinline, cold)) static void report_stream(crmm_priv_pool *pool, 
                      crmm_priv_cuda_error_text(code));
 }
 
-/* Idle memory above the threshold goes back. */
-static void keep_threshold(crmm_priv_pool *pool)
-{
-    if (crmm_priv_pool_held(pool) > pool->release_threshold) {
-        crmm_priv_pool_settle_streams(pool);
-        (void)crmm_priv_pool_release(pool, pool->release_threshold);
-    }
-}
-
-static void after_free(crmm_priv_pool *pool, crmm_priv_pool_cache *cache, crmm_stream stream,
-                       bool is_time)
-{
-    if (is_time) {
-        crmm_priv_pool_cache_fence(cache, stream);
-    }
-    if (pool->release_threshold != SIZE_MAX) {
-        keep_threshold(pool);
-    }
-}
-
 /* The counterpart of allocate_direct(). false: there is no such block. */
 static bool release_direct(crmm_priv_pool *pool, const crmm_priv_pool_cache *cache, void *ptr,
                            size_t bytes)
@@ -341,7 +388,19 @@ __attribute__((noinline)) static void deallocate_direct(crmm_priv_pool *pool,
         report_block(pool, ptr, bytes, alignment);
         return;
     }
-    after_free(pool, cache, stream, crmm_priv_pool_cache_note(cache, bytes));
+    if (crmm_priv_pool_cache_note(cache, bytes)) {
+        crmm_priv_pool_cache_look(cache, stream);
+    }
+}
+
+/* A block that was found to be right goes to a shelf that is full, or that somebody else looks at.
+ */
+__attribute__((noinline)) static void put_back(crmm_priv_pool_cache *cache, crmm_stream stream,
+                                               size_t class_index, void *ptr)
+{
+    if (crmm_priv_pool_cache_put(cache, class_index, ptr)) {
+        crmm_priv_pool_cache_look(cache, stream);
+    }
 }
 
 /* No cache can be made: the block goes to its heap, marked as nobody's. */
@@ -352,7 +411,10 @@ __attribute__((noinline, cold)) static void deallocate_stranded(crmm_priv_pool *
     bool right = false;
 
     if (chunk != NULL && is_cached(pool, bytes, alignment)) {
-        right = crmm_priv_pool_mark_free(chunk, ptr, crmm_priv_pool_class_of(granules_of(bytes)));
+        right = ((uintptr_t)ptr - chunk->base) % CRMM_PRIV_POOL_GRANULE == 0 &&
+                crmm_priv_pool_mark_free(
+                    &chunk->marks, ((uintptr_t)ptr - chunk->base) >> CRMM_PRIV_POOL_GRANULE_SHIFT,
+                    crmm_priv_pool_class_of_bytes(bytes));
     }
     if (!right) {
         report_block(pool, ptr, bytes, alignment);
@@ -362,12 +424,17 @@ __attribute__((noinline, cold)) static void deallocate_stranded(crmm_priv_pool *
                                  __atomic_load_n(&pool->stranded_epoch, __ATOMIC_ACQUIRE));
 }
 
-static inline void deallocate_for(crmm_priv_pool *pool, crmm_stream stream, identity who, void *ptr,
-                                  size_t bytes, size_t alignment)
+/* The cache has to be found or made, waited for, or emptied; or something is wrong. */
+__attribute__((noinline)) static void deallocate_slow(crmm_priv_pool *pool, crmm_stream stream,
+                                                      uint64_t id, void *ptr, size_t bytes,
+                                                      size_t alignment)
 {
-    crmm_priv_pool_cache *cache = crmm_priv_pool_cache_of(pool, who.id, who.is_default);
-
-    if (__builtin_expect(cache == NULL, 0)) {
+    if (is_forked(pool) || !crmm_priv_is_stream_id(id)) {
+        report_stream(pool, stream, ptr, bytes, crmm_priv_stream_id_code(id));
+        return;
+    }
+    crmm_priv_pool_cache *cache = crmm_priv_pool_find_cache(pool, id, !is_created(stream));
+    if (cache == NULL) {
         deallocate_stranded(pool, ptr, bytes, alignment);
         return;
     }
@@ -375,15 +442,49 @@ static inline void deallocate_for(crmm_priv_pool *pool, crmm_stream stream, iden
         deallocate_direct(pool, cache, stream, ptr, bytes, alignment);
         return;
     }
-    uint32_t class_index = crmm_priv_pool_class_of(granules_of(bytes));
-    crmm_priv_pool_chunk *chunk = crmm_priv_pool_chunks_find(&pool->chunks, ptr);
-    if (__builtin_expect(chunk == NULL || !crmm_priv_pool_mark_free(chunk, ptr, class_index), 0)) {
+    size_t class_index = crmm_priv_pool_class_of_bytes(bytes);
+    bool right = crmm_priv_pool_cache_find_chunk(cache, ptr);
+    size_t granule = crmm_priv_pool_cache_granule(cache, ptr);
+    right = right && granule < cache->chunk_granules &&
+            crmm_priv_pool_mark_free(&cache->marks, granule, class_index);
+    if (!right) {
         report_block(pool, ptr, bytes, alignment);
         return;
     }
-    bool is_time = crmm_priv_pool_cache_push(cache, class_index, ptr);
-    if (__builtin_expect(is_time || pool->release_threshold != SIZE_MAX, 0)) {
-        after_free(pool, cache, stream, is_time);
+    put_back(cache, stream, class_index, ptr);
+}
+
+static inline void deallocate_for(crmm_priv_pool *pool, crmm_stream stream, uint64_t id, void *ptr,
+                                  size_t bytes, size_t alignment)
+{
+    crmm_priv_pool_cache *cache = crmm_priv_pool_cache_of(pool, id);
+
+    if (__builtin_expect(cache == NULL || !is_cached(pool, bytes, alignment), 0)) {
+        deallocate_slow(pool, stream, id, ptr, bytes, alignment);
+        return;
+    }
+    size_t class_index = crmm_priv_pool_class_of_bytes(bytes);
+    size_t granule = crmm_priv_pool_cache_granule(cache, ptr);
+    if (__builtin_expect(granule >= cache->chunk_granules ||
+                             !crmm_priv_pool_mark_free(&cache->marks, granule, class_index),
+                         0)) {
+        deallocate_slow(pool, stream, id, ptr, bytes, alignment);
+        return;
+    }
+    crmm_priv_pool_shelf *shelf = &cache->shelves[class_index];
+    if (__builtin_expect(!crmm_priv_bias_enter(&cache->lock), 0)) {
+        put_back(cache, stream, class_index, ptr);
+        return;
+    }
+    if (__builtin_expect(shelf->next == shelf->end, 0)) {
+        crmm_priv_bias_leave(&cache->lock);
+        put_back(cache, stream, class_index, ptr);
+        return;
+    }
+    bool is_time = crmm_priv_pool_cache_push(cache, shelf, ptr);
+    crmm_priv_bias_leave(&cache->lock);
+    if (__builtin_expect(is_time, 0)) {
+        crmm_priv_pool_cache_look(cache, stream);
     }
 }
 
@@ -391,26 +492,13 @@ static void pool_deallocate(crmm_resource *resource, crmm_stream stream, void *p
                             size_t alignment)
 {
     crmm_priv_pool *pool = pool_of(resource);
-    identity who;
 
-    int code = __builtin_expect(is_forked(pool), 0) ? -1 : identify(pool, stream, &who);
-    if (__builtin_expect(code != 0, 0)) {
-        report_stream(pool, stream, ptr, bytes, code);
-        return;
-    }
-    deallocate_for(pool, stream, who, ptr, bytes, alignment);
+    deallocate_for(pool, stream, id_of(pool, stream), ptr, bytes, alignment);
 }
 
 static void pool_deallocate_sync(crmm_resource *resource, void *ptr, size_t bytes, size_t alignment)
 {
-    crmm_priv_pool *pool = pool_of(resource);
-    const identity nobody = {.id = CRMM_PRIV_POOL_NO_STREAM};
-
-    if (__builtin_expect(is_forked(pool), 0)) {
-        report_stream(pool, NULL, ptr, bytes, 0);
-        return;
-    }
-    deallocate_for(pool, NULL, nobody, ptr, bytes, alignment);
+    deallocate_for(pool_of(resource), NULL, CRMM_PRIV_POOL_NO_STREAM, ptr, bytes, alignment);
 }
 
 static void pool_deallocate_ptr(crmm_resource *resource, crmm_stream stream, void *ptr)
@@ -507,6 +595,7 @@ static size_t pool_describe(const crmm_resource *resource, char *text, size_t si
 static void free_parts(crmm_priv_pool *pool)
 {
     crmm_priv_pool_delete_caches(pool);
+    free(pool->open);
     crmm_priv_pool_chunks_finish(&pool->chunks);
     for (uint32_t i = 0; i < pool->heap_count; i++) {
         crmm_priv_extents_finish(&pool->heaps[i]->extents);
@@ -692,9 +781,12 @@ static crmm_status create(crmm_resource *upstream, const crmm_pool_memory_resour
     }
     (void)pthread_once(&once, handle_forks);
     created->upstream = upstream;
-    created->serial = __atomic_add_fetch(&serials, 1, __ATOMIC_RELAXED);
+    created->serial = crmm_priv_pool_next_serial();
     created->generation = __atomic_load_n(&generation, __ATOMIC_RELAXED);
     crmm_resource_init(&created->base, &pool_ops, class_name, crmm_resource_properties(upstream));
+    if (crmm_resource_has(upstream, CRMM_STREAM_ORDERED)) {
+        created->base.reserved[CRMM_PRIV_PROPERTIES] |= CRMM_PRIV_KEEPS_RULES;
+    }
     crmm_status status = set_up(created, options);
     if (status != CRMM_SUCCESS) {
         crmm_error why = *crmm_last_error();
@@ -753,7 +845,6 @@ size_t crmm_pool_memory_resource_pool_size(const crmm_resource *pool)
 
 crmm_status crmm_pool_memory_resource_retire_stream(crmm_resource *pool, crmm_stream stream)
 {
-    identity who;
 
     crmm_status status =
         crmm_priv_require_class("crmm_pool_memory_resource_retire_stream", pool, &pool_ops);
@@ -761,11 +852,11 @@ crmm_status crmm_pool_memory_resource_retire_stream(crmm_resource *pool, crmm_st
         return status;
     }
     crmm_priv_pool *own = pool_of(pool);
-    int code = is_forked(own) ? -1 : identify(own, stream, &who);
-    if (code != 0) {
-        return refuse(own, stream, 0, code);
+    uint64_t id = is_forked(own) ? UINT64_MAX : id_of(own, stream);
+    if (!crmm_priv_is_stream_id(id)) {
+        return refuse(own, stream, 0, crmm_priv_stream_id_code(id));
     }
-    crmm_priv_pool_cache *cache = crmm_priv_pool_cache_of(own, who.id, who.is_default);
+    crmm_priv_pool_cache *cache = crmm_priv_pool_find_cache(own, id, !is_created(stream));
     if (cache == NULL) {
         return no_host_memory(0);
     }

@@ -36,18 +36,14 @@ static bool question_fails(void)
     return !sim_now.threads && sim_call_fails();
 }
 
-int crmm_priv_stream_identify(crmm_stream stream, uint64_t *id)
+uint64_t crmm_priv_stream_id_of(crmm_stream stream)
 {
     const struct CUstream_st *found = sim_usable("identify", stream);
 
     if (found == NULL || question_fails()) {
-        return FAULT;
+        return crmm_priv_no_stream_id(FAULT);
     }
-    if (sim_is_capturing(found)) {
-        return CRMM_PRIV_CAPTURING;
-    }
-    *id = found->id;
-    return 0;
+    return sim_is_capturing(found) ? crmm_priv_no_stream_id(CRMM_PRIV_CAPTURING) : found->id;
 }
 
 int crmm_priv_stream_check_capture(crmm_stream stream)

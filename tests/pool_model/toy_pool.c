@@ -256,9 +256,9 @@ static void deallocate(toy_pool *pool, const crmm_stream *stream, uint64_t id, v
 static crmm_status toy_allocate(crmm_resource *resource, crmm_stream stream, size_t bytes,
                                 size_t alignment, void **ptr)
 {
-    uint64_t id = 0;
+    uint64_t id = crmm_priv_stream_id_of(stream);
 
-    if (crmm_priv_stream_identify(stream, &id) != 0) {
+    if (!crmm_priv_is_stream_id(id)) {
         return crmm_set_last_error(CRMM_ERROR_UNSUPPORTED, 0, "toy pool: the stream is captured");
     }
     return allocate((toy_pool *)resource, &stream, &id, class_of(bytes, alignment), ptr);
@@ -273,9 +273,9 @@ static crmm_status toy_allocate_sync(crmm_resource *resource, size_t bytes, size
 static void toy_deallocate(crmm_resource *resource, crmm_stream stream, void *ptr, size_t bytes,
                            size_t alignment)
 {
-    uint64_t id = 0;
+    uint64_t id = crmm_priv_stream_id_of(stream);
 
-    if (crmm_priv_stream_identify(stream, &id) != 0) {
+    if (!crmm_priv_is_stream_id(id)) {
         crmm_report_misuse(&(crmm_misuse){.struct_size = sizeof(crmm_misuse),
                                           .kind = CRMM_MISUSE_UNSUPPORTED,
                                           .message = "toy pool: the stream is captured"});

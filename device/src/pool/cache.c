@@ -4,27 +4,30 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "memory.h"
+#include "serve.h"
+
 enum {
     FIRST_LIMIT = 2,         /* blocks of a class, until it turns out to be used */
     MOST_OF_THREAD = 64,     /* caches of one thread in one pool */
     SHARE = 16,              /* caches together hold a sixteenth of the pool */
     LOWEST_BUDGET = 1 << 20, /* bytes */
+    FEW_BLOCKS = 4,          /* given back beyond the limit before there is a fence */
     FIRST_FENCE = 64 << 10,  /* bytes given back on a new stream before it is fenced */
     SHRINK_AT_ONCE = 8       /* classes to make smaller when the cache is full */
 };
 
-__thread crmm_priv_pool_thread *crmm_priv_pool_self __attribute__((tls_model("initial-exec")));
+/* A thread without caches. It is never written. */
+static crmm_priv_pool_thread nobody;
+
+__thread crmm_priv_pool_thread *crmm_priv_pool_self __attribute__((tls_model("initial-exec"))) =
+    &nobody;
 
 /* Guards which threads and pools there are, and which caches they have. Taken before any other. */
 static pthread_mutex_t registry = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
 static bool has_key;
-
-const void *crmm_priv_pool_this_thread(void)
-{
-    return crmm_priv_pool_self;
-}
 
 /* ---- heaps ---- */
 
@@ -71,7 +74,7 @@ static size_t highest_fence(const crmm_priv_pool *pool)
         return ((size_t)16 << 20) + held / 32;
     }
     if (pool->is_tight) {
-        return (size_t)1 << 20;
+        return (size_t)64 << 10;
     }
     return pool->heap_count > 1 ? ((size_t)16 << 20) + held / 256 : ((size_t)4 << 20) + held / 1024;
 }
@@ -92,7 +95,7 @@ void crmm_priv_pool_set_budget(crmm_priv_pool *pool)
     __atomic_store_n(&pool->fence_limit, highest_fence(pool), __ATOMIC_RELAXED);
 }
 
-static uint32_t most_of(uint32_t class_index)
+static uint32_t most_of(size_t class_index)
 {
     if (class_index < CRMM_PRIV_POOL_SMALL_CLASSES) {
         return CRMM_PRIV_POOL_MOST_SMALL;
@@ -107,15 +110,14 @@ static size_t budget_of(const crmm_priv_pool_cache *cache)
 }
 
 /* A class that is used gets more room while there is budget for it. */
-static void widen(crmm_priv_pool_cache *cache, uint32_t class_index)
+static void widen(crmm_priv_pool_cache *cache, size_t class_index)
 {
-    uint32_t limit = cache->limit[class_index];
-    size_t more = crmm_priv_pool_class_bytes(class_index) * limit;
+    crmm_priv_pool_shelf *shelf = &cache->shelves[class_index];
+    uint32_t limit = crmm_priv_pool_shelf_limit(shelf);
 
-    if (limit < most_of(class_index) && cache->bytes + more < budget_of(cache)) {
+    if (limit < most_of(class_index) && cache->bytes + limit * shelf->bytes < budget_of(cache)) {
         limit *= 2;
-        cache->limit[class_index] =
-            (uint8_t)(limit < most_of(class_index) ? limit : most_of(class_index));
+        shelf->end = shelf->first + (limit < most_of(class_index) ? limit : most_of(class_index));
     }
 }
 
@@ -124,122 +126,229 @@ static uint16_t owner_of(const crmm_priv_pool_cache *cache)
     return cache->stream == NULL ? CRMM_PRIV_POOL_CLEAN : cache->stream->index;
 }
 
-/* Give the `count` blocks of a class that were put in first to the heaps. */
-static void drop_oldest(crmm_priv_pool_cache *cache, uint32_t class_index, uint32_t count)
+uint64_t crmm_priv_pool_cache_epoch(const crmm_priv_pool_cache *cache)
 {
-    void **blocks = &cache->blocks[crmm_priv_pool_first_block(class_index)];
+    if (cache->stream == NULL) {
+        return 0;
+    }
+    /* What was there when the last fence was recorded is behind it. */
+    return cache->left == cache->allowance ? cache->epoch
+                                           : crmm_priv_pool_stream_epoch(cache->stream);
+}
 
-    crmm_priv_pool_give_to_heaps(cache->pool, blocks, count, owner_of(cache), cache->epoch);
-    cache->count[class_index] = (uint8_t)(cache->count[class_index] - count);
-    memmove(blocks, blocks + count, cache->count[class_index] * sizeof(*blocks));
-    __atomic_store_n(&cache->bytes, cache->bytes - count * crmm_priv_pool_class_bytes(class_index),
-                     __ATOMIC_RELAXED);
+/* Give the `count` blocks of a class that were put in first to the heaps. */
+static void drop_oldest(crmm_priv_pool_cache *cache, size_t class_index, uint32_t count)
+{
+    crmm_priv_pool_shelf *shelf = &cache->shelves[class_index];
+
+    crmm_priv_pool_give_to_heaps(cache->pool, shelf->first, count, owner_of(cache),
+                                 crmm_priv_pool_cache_epoch(cache));
+    shelf->next -= count;
+    memmove(shelf->first, shelf->first + count,
+            crmm_priv_pool_shelf_count(shelf) * sizeof(*shelf->first));
+    __atomic_store_n(&cache->bytes, cache->bytes - count * shelf->bytes, __ATOMIC_RELAXED);
+}
+
+/* The older half of a class, at least one of its blocks. */
+static void drop_half(crmm_priv_pool_cache *cache, size_t class_index)
+{
+    uint32_t count = crmm_priv_pool_shelf_count(&cache->shelves[class_index]);
+
+    if (count > 0) {
+        drop_oldest(cache, class_index, (count + 1) / 2);
+    }
 }
 
 /* A cache that holds too much lets go of half of some classes, another few each time. */
 static void shrink(crmm_priv_pool_cache *cache)
 {
     for (int i = 0; i < SHRINK_AT_ONCE; i++) {
-        uint32_t class_index = cache->next_class;
-        cache->next_class = (class_index + 1) % CRMM_PRIV_POOL_CLASSES;
-        if (cache->count[class_index] > 0) {
-            drop_oldest(cache, class_index, (cache->count[class_index] + 1u) / 2);
-        }
+        drop_half(cache, cache->next_class);
+        cache->next_class = (cache->next_class + 1) % CRMM_PRIV_POOL_CLASSES;
     }
 }
 
-bool crmm_priv_pool_cache_overflow(crmm_priv_pool_cache *cache, uint32_t class_index, void *block)
+/* Make room for one more block of a class, which is full. */
+static void make_room(crmm_priv_pool_cache *cache, size_t class_index)
 {
-    if (cache->limit[class_index] == 0) {
-        crmm_priv_pool_give_to_heaps(cache->pool, &block, 1, owner_of(cache), cache->epoch);
-        return false;
-    }
+    crmm_priv_pool_shelf *shelf = &cache->shelves[class_index];
+
     widen(cache, class_index);
     if (cache->bytes > budget_of(cache)) {
-        if (cache->limit[class_index] > FIRST_LIMIT) {
-            cache->limit[class_index] /= 2;
-        }
+        uint32_t limit = crmm_priv_pool_shelf_limit(shelf);
+        shelf->end = shelf->first + (limit > FIRST_LIMIT ? limit / 2 : limit);
         shrink(cache);
     }
-    if (cache->count[class_index] >= cache->limit[class_index]) {
-        drop_oldest(cache, class_index, (cache->count[class_index] + 1u) / 2);
+    while (shelf->next >= shelf->end) {
+        drop_half(cache, class_index);
     }
-    return true;
 }
 
-uint32_t crmm_priv_pool_cache_missed(crmm_priv_pool_cache *cache, uint32_t class_index)
+/* There are no caches: the block goes to its heap. */
+static bool put_through(crmm_priv_pool_cache *cache, size_t bytes, void *block)
 {
-    crmm_priv_spin_lock(&cache->lock);
-    widen(cache, class_index);
-    uint32_t more =
-        class_index < CRMM_PRIV_POOL_SMALL_CLASSES &&
-                cache->bytes + cache->limit[class_index] * crmm_priv_pool_class_bytes(class_index) <
-                    budget_of(cache)
-            ? cache->limit[class_index] / 2u
-            : 0;
-    crmm_priv_spin_unlock(&cache->lock);
-    return more;
+    cache->left -= (int64_t)bytes;
+    crmm_priv_pool_give_to_heaps(cache->pool, &block, 1, owner_of(cache),
+                                 crmm_priv_pool_cache_epoch(cache));
+    return cache->left < 0 || __atomic_load_n(&cache->wanted, __ATOMIC_RELAXED) != 0;
 }
 
-uint32_t crmm_priv_pool_cache_fill(crmm_priv_pool_cache *cache, uint32_t class_index, void **blocks,
+bool crmm_priv_pool_cache_put(crmm_priv_pool_cache *cache, size_t class_index, void *block)
+{
+    crmm_priv_pool_shelf *shelf = &cache->shelves[class_index];
+    bool is_time = false;
+
+    crmm_priv_bias_lock(&cache->lock);
+    if (shelf->end == shelf->first) {
+        is_time = put_through(cache, shelf->bytes, block);
+    } else {
+        if (shelf->next == shelf->end) {
+            make_room(cache, class_index);
+        }
+        is_time = crmm_priv_pool_cache_push(cache, shelf, block);
+    }
+    crmm_priv_bias_unlock(&cache->lock);
+    return is_time;
+}
+
+void *crmm_priv_pool_cache_get(crmm_priv_pool_cache *cache, size_t class_index)
+{
+    crmm_priv_pool_shelf *shelf = &cache->shelves[class_index];
+
+    crmm_priv_bias_lock(&cache->lock);
+    void *block = shelf->next == shelf->first ? NULL : crmm_priv_pool_cache_pop(cache, shelf);
+    crmm_priv_bias_unlock(&cache->lock);
+    return block;
+}
+
+uint32_t crmm_priv_pool_cache_missed(crmm_priv_pool_cache *cache, size_t class_index)
+{
+    const crmm_priv_pool_shelf *shelf = &cache->shelves[class_index];
+
+    crmm_priv_bias_lock(&cache->lock);
+    widen(cache, class_index);
+    uint32_t limit = crmm_priv_pool_shelf_limit(shelf);
+    bool is_room = class_index < CRMM_PRIV_POOL_SMALL_CLASSES &&
+                   cache->bytes + limit * shelf->bytes < budget_of(cache);
+    crmm_priv_bias_unlock(&cache->lock);
+    return is_room ? limit / 2 : 0;
+}
+
+uint32_t crmm_priv_pool_cache_fill(crmm_priv_pool_cache *cache, size_t class_index, void **blocks,
                                    uint32_t count)
 {
-    crmm_priv_spin_lock(&cache->lock);
-    while (count > 0 && cache->count[class_index] < most_of(class_index)) {
-        count--;
-        cache->blocks[crmm_priv_pool_first_block(class_index) + cache->count[class_index]] =
-            blocks[count];
-        cache->count[class_index]++;
-        __atomic_store_n(&cache->bytes, cache->bytes + crmm_priv_pool_class_bytes(class_index),
-                         __ATOMIC_RELAXED);
-    }
+    crmm_priv_pool_shelf *shelf = &cache->shelves[class_index];
+
+    crmm_priv_bias_lock(&cache->lock);
+    /* They may have been given back by another thread, after this one's last fence. */
     if (cache->stream != NULL) {
         cache->epoch = crmm_priv_pool_stream_epoch(cache->stream);
     }
-    crmm_priv_spin_unlock(&cache->lock);
+    while (count > 0 && shelf->next < shelf->end) {
+        count--;
+        *shelf->next++ = blocks[count];
+        __atomic_store_n(&cache->bytes, cache->bytes + shelf->bytes, __ATOMIC_RELAXED);
+    }
+    crmm_priv_bias_unlock(&cache->lock);
     return count;
 }
 
-void crmm_priv_pool_cache_flush(crmm_priv_pool_cache *cache)
+bool crmm_priv_pool_cache_find_chunk(crmm_priv_pool_cache *cache, const void *ptr)
+{
+    const crmm_priv_pool_chunk *chunk = crmm_priv_pool_chunks_find(&cache->pool->chunks, ptr);
+
+    if (chunk == NULL) {
+        return false;
+    }
+    cache->chunk_base = chunk->base;
+    cache->chunk_granules = chunk->bytes >> CRMM_PRIV_POOL_GRANULE_SHIFT;
+    cache->marks = chunk->marks;
+    return true;
+}
+
+/* Give all blocks to the heaps. */
+static void flush(crmm_priv_pool_cache *cache)
 {
     for (uint32_t i = 0; i < CRMM_PRIV_POOL_CLASSES; i++) {
-        if (cache->count[i] > 0) {
-            drop_oldest(cache, i, cache->count[i]);
+        uint32_t count = crmm_priv_pool_shelf_count(&cache->shelves[i]);
+        if (count > 0) {
+            drop_oldest(cache, i, count);
         }
     }
+}
+
+/* ---- all caches ---- */
+
+void crmm_priv_pool_stop_caches(crmm_priv_pool *pool)
+{
+    pthread_mutex_lock(&pool->mutex);
+    for (crmm_priv_pool_cache *cache = pool->caches; cache != NULL; cache = cache->next_of_pool) {
+        crmm_priv_bias_revoke(&cache->lock);
+    }
+    crmm_priv_bias_barrier();
+    for (crmm_priv_pool_cache *cache = pool->caches; cache != NULL; cache = cache->next_of_pool) {
+        crmm_priv_bias_await(&cache->lock);
+    }
+}
+
+void crmm_priv_pool_resume_caches(crmm_priv_pool *pool)
+{
+    for (crmm_priv_pool_cache *cache = pool->caches; cache != NULL; cache = cache->next_of_pool) {
+        crmm_priv_bias_restore(&cache->lock);
+    }
+    pthread_mutex_unlock(&pool->mutex);
+}
+
+/* Whether there is anything to flush; a hint. */
+static bool has_cached(crmm_priv_pool *pool)
+{
+    bool found = false;
+
+    pthread_mutex_lock(&pool->mutex);
+    for (const crmm_priv_pool_cache *cache = pool->caches; cache != NULL && !found;
+         cache = cache->next_of_pool) {
+        found = __atomic_load_n(&cache->bytes, __ATOMIC_RELAXED) != 0;
+    }
+    pthread_mutex_unlock(&pool->mutex);
+    return found;
 }
 
 size_t crmm_priv_pool_flush_all(crmm_priv_pool *pool)
 {
     size_t bytes = 0;
 
+    if (!has_cached(pool)) {
+        return 0;
+    }
+    crmm_priv_pool_stop_caches(pool);
+    for (crmm_priv_pool_cache *cache = pool->caches; cache != NULL; cache = cache->next_of_pool) {
+        bytes += cache->bytes;
+        flush(cache);
+    }
+    crmm_priv_pool_resume_caches(pool);
+    return bytes;
+}
+
+void crmm_priv_pool_want(crmm_priv_pool *pool, const crmm_priv_pool_stream *but)
+{
     pthread_mutex_lock(&pool->mutex);
     for (crmm_priv_pool_cache *cache = pool->caches; cache != NULL; cache = cache->next_of_pool) {
-        if (__atomic_load_n(&cache->bytes, __ATOMIC_RELAXED) != 0 &&
-            crmm_priv_spin_try(&cache->lock)) {
-            bytes += cache->bytes;
-            crmm_priv_pool_cache_flush(cache);
-            crmm_priv_spin_unlock(&cache->lock);
+        if (cache->stream != NULL && cache->stream != but &&
+            __atomic_load_n(&cache->wanted, __ATOMIC_RELAXED) == 0) {
+            __atomic_store_n(&cache->wanted, 1, __ATOMIC_RELAXED);
         }
     }
     pthread_mutex_unlock(&pool->mutex);
-    return bytes;
 }
 
 /* ---- fences ---- */
 
 bool crmm_priv_pool_cache_note(crmm_priv_pool_cache *cache, size_t bytes)
 {
-    bool is_time = false;
-
-    if (cache->stream == NULL) {
-        return false;
-    }
-    crmm_priv_spin_lock(&cache->lock);
-    cache->unfenced += bytes;
-    is_time = cache->unfenced >= cache->fence_limit ||
-              __atomic_load_n(&cache->stream->wanted, __ATOMIC_RELAXED) != 0;
-    crmm_priv_spin_unlock(&cache->lock);
+    crmm_priv_bias_lock(&cache->lock);
+    cache->left -= (int64_t)bytes;
+    bool is_time = cache->left < 0 || __atomic_load_n(&cache->wanted, __ATOMIC_RELAXED) != 0;
+    crmm_priv_bias_unlock(&cache->lock);
     return is_time;
 }
 
@@ -249,30 +358,57 @@ bool crmm_priv_pool_cache_note(crmm_priv_pool_cache *cache, size_t bytes)
  */
 static void set_fence_limit(crmm_priv_pool_cache *cache)
 {
-    size_t highest = __atomic_load_n(&cache->pool->fence_limit, __ATOMIC_RELAXED);
-    size_t limit = (size_t)(cache->fenced / 8);
+    int64_t highest = (int64_t)__atomic_load_n(&cache->pool->fence_limit, __ATOMIC_RELAXED);
+    int64_t limit = (int64_t)(cache->fenced / 8);
 
-    if (cache->id == CRMM_PRIV_POOL_LEGACY_STREAM) {
-        cache->fence_limit = SIZE_MAX; /* it does not die: when another stream wants it is enough */
-        return;
-    }
     limit = limit < FIRST_FENCE ? FIRST_FENCE : limit;
     cache->fence_limit = limit < highest ? limit : highest;
+    if (cache->stream == NULL || cache->id == CRMM_PRIV_POOL_LEGACY_STREAM) {
+        cache->fence_limit = INT64_MAX; /* it does not die: when another wants it is enough */
+    }
+    cache->allowance = cache->fence_limit;
+    if (cache->pool->release_threshold != SIZE_MAX) {
+        cache->allowance = 0; /* after every free memory may have to go back */
+    }
+    cache->left = cache->allowance;
 }
 
-void crmm_priv_pool_cache_fence(crmm_priv_pool_cache *cache, crmm_stream handle)
+/* Whether to record a fence now; the account is closed then. */
+static bool begin_fence(crmm_priv_pool_cache *cache)
 {
-    crmm_priv_pool_stream *stream = cache->stream;
-
-    crmm_priv_spin_lock(&cache->lock);
-    cache->fenced += cache->unfenced;
-    cache->unfenced = 0;
-    set_fence_limit(cache);
-    if (__atomic_load_n(&stream->wanted, __ATOMIC_RELAXED) != 0) {
-        crmm_priv_pool_cache_flush(cache);
+    if (cache->stream == NULL) {
+        return false;
     }
-    crmm_priv_spin_unlock(&cache->lock);
-    (void)crmm_priv_pool_stream_fence(&cache->pool->streams, stream, handle);
+    crmm_priv_bias_lock(&cache->lock);
+    int64_t unfenced = cache->allowance - cache->left;
+    bool wanted = __atomic_exchange_n(&cache->wanted, 0, __ATOMIC_RELAXED) != 0;
+    /* A few large blocks are as little to lose as many small ones are much. */
+    cache->looks += unfenced > cache->fence_limit;
+    bool is_time = wanted || cache->looks >= (cache->pool->is_tight ? 1u : FEW_BLOCKS);
+    if (wanted) {
+        flush(cache);
+    }
+    if (is_time) {
+        cache->fenced += (uint64_t)unfenced;
+        cache->looks = 0;
+        cache->epoch = crmm_priv_pool_stream_epoch(cache->stream);
+        set_fence_limit(cache);
+    }
+    crmm_priv_bias_unlock(&cache->lock);
+    return is_time;
+}
+
+void crmm_priv_pool_cache_look(crmm_priv_pool_cache *cache, crmm_stream handle)
+{
+    crmm_priv_pool *pool = cache->pool;
+
+    if (begin_fence(cache)) {
+        (void)crmm_priv_pool_stream_fence(&pool->streams, cache->stream, handle);
+    }
+    if (crmm_priv_pool_held(pool) > pool->release_threshold) {
+        crmm_priv_pool_settle_streams(pool);
+        (void)crmm_priv_pool_release(pool, pool->release_threshold);
+    }
 }
 
 /* ---- threads ---- */
@@ -302,10 +438,10 @@ static void retire(crmm_priv_pool_cache *cache)
     crmm_priv_pool *pool = cache->pool;
     crmm_priv_pool_stream *stream = cache->stream;
 
-    crmm_priv_spin_lock(&cache->lock);
-    crmm_priv_pool_cache_flush(cache);
+    crmm_priv_bias_lock(&cache->lock);
+    flush(cache);
     cache->stream = NULL;
-    crmm_priv_spin_unlock(&cache->lock);
+    crmm_priv_bias_unlock(&cache->lock);
     pthread_mutex_lock(&pool->mutex);
     unlink_of_pool(&pool->caches, cache);
     cache->next_of_pool = pool->orphans;
@@ -331,13 +467,20 @@ static void leave(void *value)
         retire(cache);
     }
     pthread_mutex_unlock(&registry);
-    crmm_priv_pool_self = NULL;
+    crmm_priv_pool_self = &nobody;
     free(self);
 }
 
 static void make_key(void)
 {
     has_key = pthread_key_create(&key, leave) == 0;
+}
+
+void crmm_priv_pool_forget_caches(void)
+{
+    if (crmm_priv_pool_self != &nobody) {
+        memset(crmm_priv_pool_self->entries, 0, sizeof(crmm_priv_pool_self->entries));
+    }
 }
 
 /* The key's destructor must not be called when the code is gone. */
@@ -351,7 +494,7 @@ __attribute__((destructor)) static void delete_key(void)
 
 static crmm_priv_pool_thread *this_thread(void)
 {
-    if (crmm_priv_pool_self != NULL) {
+    if (crmm_priv_pool_self != &nobody) {
         return crmm_priv_pool_self;
     }
     (void)pthread_once(&once, make_key);
@@ -420,6 +563,17 @@ static crmm_priv_pool_cache *take_orphan(crmm_priv_pool *pool)
     return cache;
 }
 
+static void set_shelves(crmm_priv_pool_cache *cache, uint32_t limit)
+{
+    for (uint32_t i = 0; i < CRMM_PRIV_POOL_CLASSES; i++) {
+        void **first = &cache->blocks[crmm_priv_pool_first_block(i)];
+        cache->shelves[i] = (crmm_priv_pool_shelf){.next = first,
+                                                   .end = first + limit,
+                                                   .first = first,
+                                                   .bytes = crmm_priv_pool_class_bytes(i)};
+    }
+}
+
 /* One stream alone has clean memory joined to its own. */
 static void note_stream(crmm_priv_pool *pool, const crmm_priv_pool_stream *stream)
 {
@@ -453,8 +607,9 @@ static crmm_priv_pool_cache *make_cache(crmm_priv_pool *pool, crmm_priv_pool_thr
     }
     cache->pool = pool;
     cache->stream = stream;
+    crmm_priv_bias_init(&cache->lock);
     cache->id = id;
-    memset(cache->limit, pool->cache_option == SIZE_MAX ? 0 : FIRST_LIMIT, sizeof(cache->limit));
+    set_shelves(cache, pool->cache_option == SIZE_MAX ? 0 : FIRST_LIMIT);
     set_fence_limit(cache);
     cache->thread = self;
     cache->next_of_thread = self->first;
@@ -514,8 +669,11 @@ crmm_priv_pool_cache *crmm_priv_pool_find_cache(crmm_priv_pool *pool, uint64_t i
     }
     pthread_mutex_unlock(&registry);
     if (cache != NULL) {
-        self->entries[(id + pool->serial) % CRMM_PRIV_POOL_THREAD_ENTRIES] =
-            (crmm_priv_pool_thread_entry){.serial = pool->serial, .id = id, .cache = cache};
+        /* The number changes when a chunk goes, and it may be the one that was looked at. */
+        uint64_t serial = __atomic_load_n(&pool->serial, __ATOMIC_ACQUIRE);
+        cache->chunk_granules = 0;
+        self->entries[(id + serial) % CRMM_PRIV_POOL_THREAD_ENTRIES] =
+            (crmm_priv_pool_thread_entry){.serial = serial, .id = id, .cache = cache};
     }
     return cache;
 }

@@ -12,6 +12,7 @@
  * earlier than the block's own.
  */
 
+#include "bias.h"
 #include "pool.h"
 
 /* Blocks at hand of a class: up to 32 of 32 KiB, 16 of 128 KiB, 8 of 1 MiB. */
@@ -27,19 +28,43 @@ enum {
         (CRMM_PRIV_POOL_CLASSES - CRMM_PRIV_POOL_MIDDLE_CLASSES) * CRMM_PRIV_POOL_MOST_BIG
 };
 
+/* The blocks at hand of one class. */
+typedef struct crmm_priv_pool_shelf {
+    void **next; /* the place for the next one */
+    void **end;  /* where it is full */
+    void **first;
+    size_t bytes; /* of each block */
+} crmm_priv_pool_shelf;
+
+static inline uint32_t crmm_priv_pool_shelf_count(const crmm_priv_pool_shelf *shelf)
+{
+    return (uint32_t)(shelf->next - shelf->first);
+}
+
+static inline uint32_t crmm_priv_pool_shelf_limit(const crmm_priv_pool_shelf *shelf)
+{
+    return (uint32_t)(shelf->end - shelf->first);
+}
+
 struct crmm_priv_pool_cache {
-    _Alignas(128) crmm_priv_spin lock;
+    _Alignas(128) crmm_priv_bias lock;
     uint32_t heap;   /* which it takes from */
     size_t bytes;    /* at hand; read by others */
-    uint64_t epoch;  /* of the stream, when something was put in last */
-    size_t unfenced; /* bytes given back since the last fence */
-    size_t fence_limit;
-    uint64_t fenced;               /* bytes given back before it */
-    crmm_priv_pool_stream *stream; /* NULL: CRMM_PRIV_POOL_NO_STREAM */
-    uint8_t count[CRMM_PRIV_POOL_CLASSES];
-    uint8_t limit[CRMM_PRIV_POOL_CLASSES];
+    uint64_t epoch;  /* of what is at hand, where nothing was put in since the last fence */
+    int64_t left;    /* bytes that may be given back before something is to be done */
+    uint32_t wanted; /* not 0: others could use what is at hand */
+    /* The chunk that a block of this thread lay in last; only this thread looks here. */
+    uintptr_t chunk_base;
+    size_t chunk_granules; /* 0: there is none */
+    crmm_priv_pool_marks marks;
+    crmm_priv_pool_shelf shelves[CRMM_PRIV_POOL_CLASSES];
 
-    uint64_t id; /* of the stream */
+    crmm_priv_pool_stream *stream; /* NULL: CRMM_PRIV_POOL_NO_STREAM */
+    int64_t allowance;             /* what `left` began with */
+    int64_t fence_limit;           /* bytes given back, at which there is a fence */
+    uint64_t fenced;               /* bytes given back before the last one */
+    uint32_t looks;                /* since the account is beyond its limit */
+    uint64_t id;                   /* of the stream */
     crmm_priv_pool *pool;
     struct crmm_priv_pool_thread *thread;
     crmm_priv_pool_cache *next_of_thread;
@@ -49,7 +74,7 @@ struct crmm_priv_pool_cache {
 };
 
 /* Where the blocks of a class begin. */
-static inline uint32_t crmm_priv_pool_first_block(uint32_t class_index)
+static inline size_t crmm_priv_pool_first_block(size_t class_index)
 {
     if (class_index < CRMM_PRIV_POOL_SMALL_CLASSES) {
         return class_index * CRMM_PRIV_POOL_MOST_SMALL;
@@ -62,7 +87,7 @@ static inline uint32_t crmm_priv_pool_first_block(uint32_t class_index)
            (CRMM_PRIV_POOL_CLASSES - class_index) * CRMM_PRIV_POOL_MOST_BIG;
 }
 
-static inline size_t crmm_priv_pool_class_bytes(uint32_t class_index)
+static inline size_t crmm_priv_pool_class_bytes(size_t class_index)
 {
     return (size_t)crmm_priv_pool_class_size(class_index) << CRMM_PRIV_POOL_GRANULE_SHIFT;
 }
@@ -74,6 +99,7 @@ enum { CRMM_PRIV_POOL_THREAD_ENTRIES = 16 };
 typedef struct crmm_priv_pool_thread_entry {
     uint64_t serial, id;
     crmm_priv_pool_cache *cache;
+    uint64_t padding; /* to a power of two */
 } crmm_priv_pool_thread_entry;
 
 typedef struct crmm_priv_pool_thread {
@@ -82,99 +108,111 @@ typedef struct crmm_priv_pool_thread {
     uint32_t collisions;         /* with other threads at a heap's lock */
 } crmm_priv_pool_thread;
 
-/* One pointer, which also a library that is loaded late has room for. */
+/* One pointer, which also a library that is loaded late has room for. Never NULL. */
 extern __thread crmm_priv_pool_thread *crmm_priv_pool_self
     __attribute__((tls_model("initial-exec")));
 
-/* Find it among all of this thread's, or make it. NULL: no host memory. */
+/* Find it among all of this thread's, or make it. `is_default`: it is one of the default streams.
+ * NULL: no host memory. */
 crmm_priv_pool_cache *crmm_priv_pool_find_cache(crmm_priv_pool *pool, uint64_t id, bool is_default);
 
-/* `is_default`: it is one of the default streams. */
-static inline crmm_priv_pool_cache *crmm_priv_pool_cache_of(crmm_priv_pool *pool, uint64_t id,
-                                                            bool is_default)
-{
-    const crmm_priv_pool_thread *self = crmm_priv_pool_self;
+/* In a forked child: the thread that is left has no caches, its parent has them. */
+void crmm_priv_pool_forget_caches(void);
 
-    if (self != NULL) {
-        const crmm_priv_pool_thread_entry *entry =
-            &self->entries[(id + pool->serial) % CRMM_PRIV_POOL_THREAD_ENTRIES];
-        if (entry->id == id && entry->serial == pool->serial) {
-            return entry->cache;
-        }
+/* This thread's cache for a stream, if it was used before. NULL: see crmm_priv_pool_find_cache().
+ */
+static inline crmm_priv_pool_cache *crmm_priv_pool_cache_of(const crmm_priv_pool *pool, uint64_t id)
+{
+    const uint64_t serial = __atomic_load_n(&pool->serial, __ATOMIC_RELAXED);
+    const crmm_priv_pool_thread_entry *entry =
+        &crmm_priv_pool_self->entries[(id + serial) % CRMM_PRIV_POOL_THREAD_ENTRIES];
+
+    if (__builtin_expect(entry->id != id || entry->serial != serial, 0)) {
+        return NULL;
     }
-    return crmm_priv_pool_find_cache(pool, id, is_default);
+    if (entry->cache == NULL) {
+        __builtin_unreachable(); /* no pool has the number of an entry that is not in use */
+    }
+    return entry->cache;
 }
 
 /* ---- using it ---- */
 
-/* A block of a class, or NULL. */
-static inline void *crmm_priv_pool_cache_pop(crmm_priv_pool_cache *cache, uint32_t class_index)
+/* Take a block off a shelf that has one. */
+static inline void *crmm_priv_pool_cache_pop(crmm_priv_pool_cache *cache,
+                                             crmm_priv_pool_shelf *shelf)
 {
-    void *block = NULL;
+    void **next = shelf->next - 1;
 
-    crmm_priv_spin_lock(&cache->lock);
-    uint32_t count = cache->count[class_index];
-    if (count > 0) {
-        block = cache->blocks[crmm_priv_pool_first_block(class_index) + count - 1];
-        cache->count[class_index] = (uint8_t)(count - 1);
-        __atomic_store_n(&cache->bytes, cache->bytes - crmm_priv_pool_class_bytes(class_index),
-                         __ATOMIC_RELAXED);
-    }
-    crmm_priv_spin_unlock(&cache->lock);
-    return block;
+    shelf->next = next;
+    __atomic_store_n(&cache->bytes, cache->bytes - shelf->bytes, __ATOMIC_RELAXED);
+    return *next;
 }
 
-/* Make room for one more block of a class, which is full; the lock is held. false: there is never
- * room, and the block went to its heap. */
-bool crmm_priv_pool_cache_overflow(crmm_priv_pool_cache *cache, uint32_t class_index, void *block);
+/* Look at the chunk that a block lies in from now on. false: it lies in none. */
+bool crmm_priv_pool_cache_find_chunk(crmm_priv_pool_cache *cache, const void *ptr);
 
-/* Put a block in. Whether it is time to look at crmm_priv_pool_cache_fence(). */
-static inline bool crmm_priv_pool_cache_push(crmm_priv_pool_cache *cache, uint32_t class_index,
-                                             void *block)
+/* Where a block lies in the chunk that is looked at, in granules. cache->chunk_granules or more: it
+ * does not, or it does not begin with a granule. */
+static inline size_t crmm_priv_pool_cache_granule(const crmm_priv_pool_cache *cache,
+                                                  const void *ptr)
 {
-    const size_t bytes = crmm_priv_pool_class_bytes(class_index);
-    crmm_priv_pool_stream *stream = cache->stream;
-    bool is_time = false;
+    size_t offset = (uintptr_t)ptr - cache->chunk_base;
+    const size_t shift = CRMM_PRIV_POOL_GRANULE_SHIFT;
 
-    crmm_priv_spin_lock(&cache->lock);
-    if (stream != NULL) {
-        cache->epoch = crmm_priv_pool_stream_epoch(stream);
-        cache->unfenced += bytes;
-        is_time = cache->unfenced >= cache->fence_limit ||
-                  __atomic_load_n(&stream->wanted, __ATOMIC_RELAXED) != 0;
-    }
-    if (cache->count[class_index] >= cache->limit[class_index] &&
-        !crmm_priv_pool_cache_overflow(cache, class_index, block)) {
-        crmm_priv_spin_unlock(&cache->lock);
-        return is_time;
-    }
-    cache->blocks[crmm_priv_pool_first_block(class_index) + cache->count[class_index]] = block;
-    cache->count[class_index]++;
+    /* Turned round, so that what is no whole granule comes out as too much. */
+    return offset >> shift | offset << (8 * sizeof(offset) - shift);
+}
+
+/* Put a block on a shelf that is not full. Whether it is time to look at
+ * crmm_priv_pool_cache_look(). */
+static inline bool crmm_priv_pool_cache_push(crmm_priv_pool_cache *cache,
+                                             crmm_priv_pool_shelf *shelf, void *block)
+{
+    void **next = shelf->next;
+    size_t bytes = shelf->bytes;
+
+    shelf->next = next + 1;
+    *next = block;
     __atomic_store_n(&cache->bytes, cache->bytes + bytes, __ATOMIC_RELAXED);
-    crmm_priv_spin_unlock(&cache->lock);
-    return is_time;
+    cache->left -= (int64_t)bytes;
+    return cache->left < 0 || __atomic_load_n(&cache->wanted, __ATOMIC_RELAXED) != 0;
 }
+
+/* The same where the shelf may be full. Takes the lock. */
+bool crmm_priv_pool_cache_put(crmm_priv_pool_cache *cache, size_t class_index, void *block);
+
+/* Take a block, with the lock. NULL: there is none of the class. */
+void *crmm_priv_pool_cache_get(crmm_priv_pool_cache *cache, size_t class_index);
 
 /* How many more blocks of a class to fetch together with one that was missing. */
-uint32_t crmm_priv_pool_cache_missed(crmm_priv_pool_cache *cache, uint32_t class_index);
+uint32_t crmm_priv_pool_cache_missed(crmm_priv_pool_cache *cache, size_t class_index);
 
 /* Put blocks in that no program has had meanwhile; those for which there is no room come back:
  * their number, at the front of `blocks`. */
-uint32_t crmm_priv_pool_cache_fill(crmm_priv_pool_cache *cache, uint32_t class_index, void **blocks,
+uint32_t crmm_priv_pool_cache_fill(crmm_priv_pool_cache *cache, size_t class_index, void **blocks,
                                    uint32_t count);
 
-/* What a block that goes to the heap at once adds to the account; whether it is time for a fence.
- */
+/* What a block that goes to the heap at once adds to the account; whether it is time, as above. */
 bool crmm_priv_pool_cache_note(crmm_priv_pool_cache *cache, size_t bytes);
 
-/* Record a fence on the cache's stream, within a call on `handle`, which is that stream. */
-void crmm_priv_pool_cache_fence(crmm_priv_pool_cache *cache, crmm_stream handle);
+/* Something was given back by a call on `handle`, the cache's stream, and it is time: for a fence,
+ * or to give memory back to upstream. */
+void crmm_priv_pool_cache_look(crmm_priv_pool_cache *cache, crmm_stream handle);
 
-/* Give all blocks to the heaps. */
-void crmm_priv_pool_cache_flush(crmm_priv_pool_cache *cache);
+/* Keep all threads out of a pool's caches, and the list of them as it is; then let them in again.
+ */
+void crmm_priv_pool_stop_caches(crmm_priv_pool *pool);
+void crmm_priv_pool_resume_caches(crmm_priv_pool *pool);
 
-/* The same for every cache of a pool that nobody is just using. Bytes. */
+/* Give all blocks of all caches to the heaps. Bytes. */
 size_t crmm_priv_pool_flush_all(crmm_priv_pool *pool);
+
+/* Let the next call on every stream but one mark what it gave back, and give it to the heaps. */
+void crmm_priv_pool_want(crmm_priv_pool *pool, const crmm_priv_pool_stream *but);
+
+/* The epoch of what is at hand. */
+uint64_t crmm_priv_pool_cache_epoch(const crmm_priv_pool_cache *cache);
 
 /* Give blocks at hand to their heaps, marked with an owner and an epoch. */
 void crmm_priv_pool_give_to_heaps(crmm_priv_pool *pool, void *const *blocks, size_t count,

@@ -181,9 +181,10 @@ static bool check_caches(const crmm_priv_pool *pool, uint64_t *at_hand, char *wh
          cache = cache->next_of_pool) {
         size_t bytes = 0;
         for (uint32_t i = 0; i < CRMM_PRIV_POOL_CLASSES; i++) {
-            bytes += cache->count[i] * crmm_priv_pool_class_bytes(i);
-            for (uint32_t k = 0; k < cache->count[i]; k++) {
-                const void *ptr = cache->blocks[crmm_priv_pool_first_block(i) + k];
+            const crmm_priv_pool_shelf *shelf = &cache->shelves[i];
+            bytes += crmm_priv_pool_shelf_count(shelf) * shelf->bytes;
+            for (void **at = shelf->first; at < shelf->next; at++) {
+                const void *ptr = *at;
                 const crmm_priv_pool_chunk *chunk = crmm_priv_pool_chunks_find(&pool->chunks, ptr);
                 if (chunk == NULL || crmm_priv_pool_marked_class(chunk, ptr) != UINT32_MAX) {
                     return wrong(why, size, "%p is at hand and handed out, or nowhere", ptr);

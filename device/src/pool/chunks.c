@@ -35,12 +35,12 @@ uint32_t crmm_priv_pool_marked_class(const crmm_priv_pool_chunk *chunk, const vo
     if ((offset & (CRMM_PRIV_POOL_GRANULE - 1)) != 0) {
         return UINT32_MAX;
     }
-    uint8_t small = __atomic_load_n(&chunk->granules[granule], __ATOMIC_RELAXED);
+    uint8_t small = __atomic_load_n(&chunk->marks.granules[granule], __ATOMIC_RELAXED);
     if ((small & CRMM_PRIV_POOL_LIVE_GRANULE) != 0) {
         return small & (CRMM_PRIV_POOL_LIVE_GRANULE - 1u);
     }
-    uint32_t window =
-        __atomic_load_n(&chunk->windows[granule >> CRMM_PRIV_POOL_WINDOW_SHIFT], __ATOMIC_RELAXED);
+    uint32_t window = __atomic_load_n(&chunk->marks.windows[granule >> CRMM_PRIV_POOL_WINDOW_SHIFT],
+                                      __ATOMIC_RELAXED);
     size_t within = granule & ((1u << CRMM_PRIV_POOL_WINDOW_SHIFT) - 1);
     if ((window & CRMM_PRIV_POOL_LIVE_WINDOW) != 0 && ((window >> 8) & 0x7f) == within) {
         return window & 0xff;
@@ -50,11 +50,11 @@ uint32_t crmm_priv_pool_marked_class(const crmm_priv_pool_chunk *chunk, const vo
 
 static void delete_chunk(crmm_priv_pool_chunk *chunk)
 {
-    if (chunk->granules != NULL) {
-        (void)munmap(chunk->granules, granules_bytes(chunk->bytes));
+    if (chunk->marks.granules != NULL) {
+        (void)munmap(chunk->marks.granules, granules_bytes(chunk->bytes));
     }
-    if (chunk->windows != NULL) {
-        (void)munmap(chunk->windows, windows_bytes(chunk->bytes));
+    if (chunk->marks.windows != NULL) {
+        (void)munmap(chunk->marks.windows, windows_bytes(chunk->bytes));
     }
     free(chunk);
 }
@@ -71,9 +71,9 @@ static crmm_priv_pool_chunk *new_chunk(void *base, size_t bytes, struct crmm_pri
     chunk->bytes = bytes;
     chunk->heap = heap;
     chunk->is_in_place = is_in_place;
-    chunk->granules = map(granules_bytes(bytes));
-    chunk->windows = map(windows_bytes(bytes));
-    if (chunk->granules == NULL || chunk->windows == NULL) {
+    chunk->marks.granules = map(granules_bytes(bytes));
+    chunk->marks.windows = map(windows_bytes(bytes));
+    if (chunk->marks.granules == NULL || chunk->marks.windows == NULL) {
         delete_chunk(chunk);
         return NULL;
     }

@@ -22,13 +22,18 @@
 
 struct crmm_priv_pool_heap;
 
+/* What is known of the blocks in a chunk. */
+typedef struct crmm_priv_pool_marks {
+    uint8_t *granules;
+    uint16_t *windows;
+} crmm_priv_pool_marks;
+
 typedef struct crmm_priv_pool_chunk {
     uintptr_t base;
     size_t bytes;
     struct crmm_priv_pool_heap *heap; /* which has its extents */
     bool is_in_place;                 /* reserved; memory comes and goes */
-    uint8_t *granules;
-    uint16_t *windows;
+    crmm_priv_pool_marks marks;
 } crmm_priv_pool_chunk;
 
 typedef struct crmm_priv_pool_chunk_entry {
@@ -67,35 +72,32 @@ enum {
     CRMM_PRIV_POOL_WINDOW_SHIFT = 7
 };
 
-/* A block of a class is handed out. */
-static inline void crmm_priv_pool_mark_live(crmm_priv_pool_chunk *chunk, const void *ptr,
-                                            uint32_t class_index)
+/* The mark of a live block larger than 32 KiB: where in its window it begins, and its class. */
+static inline uint16_t crmm_priv_pool_window_mark(size_t granule, size_t class_index)
 {
-    size_t granule = ((uintptr_t)ptr - chunk->base) >> CRMM_PRIV_POOL_GRANULE_SHIFT;
+    size_t within = granule & ((1u << CRMM_PRIV_POOL_WINDOW_SHIFT) - 1);
+    return (uint16_t)(CRMM_PRIV_POOL_LIVE_WINDOW | within << 8 | class_index);
+}
 
+/* A block of a class that begins with a granule of the chunk is handed out. */
+static inline void crmm_priv_pool_mark_live(const crmm_priv_pool_marks *marks, size_t granule,
+                                            size_t class_index)
+{
     if (class_index < CRMM_PRIV_POOL_SMALL_CLASSES) {
-        __atomic_store_n(&chunk->granules[granule],
+        __atomic_store_n(&marks->granules[granule],
                          (uint8_t)(CRMM_PRIV_POOL_LIVE_GRANULE | class_index), __ATOMIC_RELAXED);
         return;
     }
-    size_t within = granule & ((1u << CRMM_PRIV_POOL_WINDOW_SHIFT) - 1);
-    __atomic_store_n(&chunk->windows[granule >> CRMM_PRIV_POOL_WINDOW_SHIFT],
-                     (uint16_t)(CRMM_PRIV_POOL_LIVE_WINDOW | within << 8 | class_index),
-                     __ATOMIC_RELAXED);
+    __atomic_store_n(&marks->windows[granule >> CRMM_PRIV_POOL_WINDOW_SHIFT],
+                     crmm_priv_pool_window_mark(granule, class_index), __ATOMIC_RELAXED);
 }
 
 /* A block of a class is given back. false, and nothing is changed: no such block is handed out. */
-static inline bool crmm_priv_pool_mark_free(crmm_priv_pool_chunk *chunk, const void *ptr,
-                                            uint32_t class_index)
+static inline bool crmm_priv_pool_mark_free(const crmm_priv_pool_marks *marks, size_t granule,
+                                            size_t class_index)
 {
-    uintptr_t offset = (uintptr_t)ptr - chunk->base;
-    size_t granule = offset >> CRMM_PRIV_POOL_GRANULE_SHIFT;
-
-    if ((offset & (CRMM_PRIV_POOL_GRANULE - 1)) != 0) {
-        return false;
-    }
     if (class_index < CRMM_PRIV_POOL_SMALL_CLASSES) {
-        uint8_t *mark = &chunk->granules[granule];
+        uint8_t *mark = &marks->granules[granule];
         if (__atomic_load_n(mark, __ATOMIC_RELAXED) !=
             (CRMM_PRIV_POOL_LIVE_GRANULE | class_index)) {
             return false;
@@ -103,10 +105,9 @@ static inline bool crmm_priv_pool_mark_free(crmm_priv_pool_chunk *chunk, const v
         __atomic_store_n(mark, (uint8_t)0, __ATOMIC_RELAXED);
         return true;
     }
-    size_t within = granule & ((1u << CRMM_PRIV_POOL_WINDOW_SHIFT) - 1);
-    uint16_t *mark = &chunk->windows[granule >> CRMM_PRIV_POOL_WINDOW_SHIFT];
+    uint16_t *mark = &marks->windows[granule >> CRMM_PRIV_POOL_WINDOW_SHIFT];
     if (__atomic_load_n(mark, __ATOMIC_RELAXED) !=
-        (CRMM_PRIV_POOL_LIVE_WINDOW | within << 8 | class_index)) {
+        crmm_priv_pool_window_mark(granule, class_index)) {
         return false;
     }
     __atomic_store_n(mark, (uint16_t)0, __ATOMIC_RELAXED);

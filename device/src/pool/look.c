@@ -45,17 +45,15 @@ static void add_heaps(crmm_priv_pool *pool, figures *sum)
 
 static void add_caches(crmm_priv_pool *pool, figures *sum)
 {
-    pthread_mutex_lock(&pool->mutex);
+    crmm_priv_pool_stop_caches(pool);
     for (crmm_priv_pool_cache *cache = pool->caches; cache != NULL; cache = cache->next_of_pool) {
-        crmm_priv_spin_lock(&cache->lock);
         sum->at_hand += cache->bytes;
         sum->at_hand_on_streams += cache->stream != NULL ? cache->bytes : 0;
         for (uint32_t i = 0; i < CRMM_PRIV_POOL_CLASSES; i++) {
-            sum->at_hand_count += cache->count[i];
+            sum->at_hand_count += crmm_priv_pool_shelf_count(&cache->shelves[i]);
         }
-        crmm_priv_spin_unlock(&cache->lock);
     }
-    pthread_mutex_unlock(&pool->mutex);
+    crmm_priv_pool_resume_caches(pool);
 }
 
 crmm_status crmm_priv_pool_info(const crmm_resource *resource, crmm_memory_info *info)
@@ -122,7 +120,7 @@ crmm_status crmm_pool_memory_resource_statistics(const crmm_resource *resource,
 size_t crmm_priv_pool_block_bytes(crmm_priv_pool *pool, const crmm_priv_pool_chunk *chunk,
                                   const void *ptr)
 {
-    uint32_t class_index = crmm_priv_pool_marked_class(chunk, ptr);
+    size_t class_index = crmm_priv_pool_marked_class(chunk, ptr);
     size_t bytes = 0;
 
     (void)pool;

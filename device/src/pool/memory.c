@@ -290,6 +290,44 @@ typedef struct donation {
     uint32_t index;
 } donation;
 
+/* ---- open moves: memory that has two addresses; for the thread that changes what is held ---- */
+
+static bool note_move(crmm_priv_pool *pool, uint64_t from, uint64_t to)
+{
+    if (pool->open_count == pool->open_capacity) {
+        size_t capacity = pool->open_capacity == 0 ? MOST_PAGES : pool->open_capacity * 2;
+        crmm_priv_pool_move *open = realloc(pool->open, capacity * sizeof(*open));
+        if (open == NULL) {
+            return false;
+        }
+        pool->open = open;
+        pool->open_capacity = capacity;
+    }
+    pool->open[pool->open_count++] = (crmm_priv_pool_move){.from = from, .to = to};
+    return true;
+}
+
+static void forget_move(crmm_priv_pool *pool, uint64_t from)
+{
+    for (size_t i = 0; i < pool->open_count; i++) {
+        if (pool->open[i].from == from) {
+            pool->open[i] = pool->open[--pool->open_count];
+            return;
+        }
+    }
+}
+
+/* Whether a page got its memory by a move that is not over: it cannot move on. */
+static bool is_arriving(const crmm_priv_pool *pool, uint64_t at)
+{
+    for (size_t i = 0; i < pool->open_count; i++) {
+        if (pool->open[i].to == at) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* The first page boundary at or after an address of a chunk, in granules. */
 static uint64_t page_after(const crmm_priv_pool *pool, uint64_t at)
 {
@@ -316,6 +354,23 @@ static bool is_within(const crmm_priv_extent *extent, const crmm_priv_pool_plan 
     return extent->at < plan->end && extent->at + extent->size > plan->begin;
 }
 
+/* Pages of a free extent that can move, in a row: where they begin, and how many. */
+static uint32_t movable_pages(const crmm_priv_pool *pool, const crmm_priv_extent *extent,
+                              uint64_t *at)
+{
+    uint32_t page = granules_of(pool->page);
+    uint32_t pages = whole_pages(pool, extent, at) / page;
+    uint32_t count = 0;
+
+    for (; pages > 0 && is_arriving(pool, *at); pages--) {
+        *at += page;
+    }
+    while (count < pages && !is_arriving(pool, *at + (uint64_t)count * page)) {
+        count++;
+    }
+    return count;
+}
+
 /* Up to `want` pages that are wholly free and of use to the request, smallest extents first; they
  * are marked as leaving. Their number. The heap is locked. */
 static uint32_t find_donors(const crmm_priv_pool_request *request, const crmm_priv_pool_plan *plan,
@@ -335,7 +390,7 @@ static uint32_t find_donors(const crmm_priv_pool_request *request, const crmm_pr
             const crmm_priv_extent *extent = &extents->all[i];
             if (extent->size >= page && extent->size > best_size &&
                 crmm_priv_pool_may_use(request, extent) && !is_within(extent, plan) &&
-                whole_pages(pool, extent, &at) > 0) {
+                movable_pages(pool, extent, &at) > 0) {
                 best = i;
                 best_size = extent->size;
             }
@@ -343,7 +398,7 @@ static uint32_t find_donors(const crmm_priv_pool_request *request, const crmm_pr
         if (best == 0) {
             break;
         }
-        uint32_t pages = whole_pages(pool, &extents->all[best], &at) / page;
+        uint32_t pages = movable_pages(pool, &extents->all[best], &at);
         for (uint32_t i = 0; i < pages && count < want; i++, at += page) {
             if (!crmm_priv_extents_reserve(extents)) {
                 return count;
@@ -375,7 +430,7 @@ static void wait_for_donors(const crmm_priv_pool_request *request, const crmm_pr
             is_within(extent, plan)) {
             continue;
         }
-        uint32_t pages = whole_pages(request->pool, extent, &at) / page;
+        uint32_t pages = movable_pages(request->pool, extent, &at);
         if (pages > 0 && crmm_priv_pool_add_wait(request, &waits, extent)) {
             count += pages;
         }
@@ -391,6 +446,22 @@ static void keep_donor(crmm_priv_pool_heap *heap, const donation *donor)
     const crmm_priv_extent extent = extents->all[donor->index];
 
     crmm_priv_extents_set_free(extents, donor->index, extent.owner, extent.epoch);
+}
+
+/* Begin to move one page. */
+static bool move_page(crmm_priv_pool *pool, uint64_t from, uint64_t to)
+{
+    if (!note_move(pool, from, to)) {
+        return false;
+    }
+    if (pool->upstream->ops->move_begin(pool->upstream, address_of(to), address_of(from),
+                                        pool->page) != CRMM_SUCCESS) {
+        forget_move(pool, from);
+        return false;
+    }
+    tell(pool, address_of(from), pool->page, false);
+    tell(pool, address_of(to), pool->page, true);
+    return true;
 }
 
 /* Memory from elsewhere in the heap behind as much as possible of a claimed part. Granules. */
@@ -411,11 +482,7 @@ static uint32_t move_into(const crmm_priv_pool_request *request, const crmm_priv
         uint32_t count = find_donors(request, plan, want < MOST_PAGES ? want : MOST_PAGES, donors);
         crmm_priv_pool_heap_unlock(heap);
         uint32_t moved = 0;
-        while (moved < count && pool->upstream->ops->move_begin(
-                                    pool->upstream, address_of(to + (uint64_t)moved * page),
-                                    address_of(donors[moved].at), pool->page) == CRMM_SUCCESS) {
-            tell(pool, address_of(donors[moved].at), pool->page, false);
-            tell(pool, address_of(to + (uint64_t)moved * page), pool->page, true);
+        while (moved < count && move_page(pool, donors[moved].at, to + (uint64_t)moved * page)) {
             moved++;
         }
         crmm_priv_pool_heap_lock(heap);
@@ -467,6 +534,7 @@ void crmm_priv_pool_finish_moves(crmm_priv_pool *pool)
             }
             /* What cannot be taken away stays busy: address space, not memory. */
             if (pool->upstream->ops->move_end(pool->upstream, base, bytes) == CRMM_SUCCESS) {
+                forget_move(pool, (uintptr_t)base >> CRMM_PRIV_POOL_GRANULE_SHIFT);
                 settle(heap, index, 0, CRMM_PRIV_POOL_CLEAN, 0);
             }
         }
@@ -693,6 +761,8 @@ static size_t return_chunk(crmm_priv_pool *pool, crmm_priv_pool_heap *heap, uint
                            void *base, size_t bytes)
 {
     tell(pool, base, bytes, false);
+    /* Before the address can come back as another chunk, no thread looks at this one any more. */
+    __atomic_store_n(&pool->serial, crmm_priv_pool_next_serial(), __ATOMIC_RELEASE);
     pthread_mutex_lock(&pool->mutex);
     crmm_priv_pool_chunks_remove(&pool->chunks, crmm_priv_pool_chunks_find(&pool->chunks, base));
     pthread_mutex_unlock(&pool->mutex);
@@ -703,11 +773,20 @@ static size_t return_chunk(crmm_priv_pool *pool, crmm_priv_pool_heap *heap, uint
     return bytes;
 }
 
+static bool has_leaving(crmm_priv_pool_heap *heap)
+{
+    crmm_priv_pool_heap_lock(heap);
+    bool found = heap->extents.leaving != 0;
+    crmm_priv_pool_heap_unlock(heap);
+    return found;
+}
+
 static size_t release_from(crmm_priv_pool *pool, crmm_priv_pool_heap *heap, size_t keep)
 {
     size_t released = 0;
 
-    while (crmm_priv_pool_held(pool) > keep) {
+    /* Memory that still has two addresses cannot go back, and it is not known which it is. */
+    while (crmm_priv_pool_held(pool) > keep && !has_leaving(heap)) {
         size_t excess = crmm_priv_pool_held(pool) - keep;
         size_t most = round_up(excess < LARGEST_STEP ? excess : LARGEST_STEP, pool->page);
         uint32_t claimed = claim_idle(pool, heap, granules_of(most));

@@ -5,6 +5,13 @@
 
 #include "cache.h"
 
+uint64_t crmm_priv_pool_next_serial(void)
+{
+    static uint64_t serials;
+
+    return __atomic_add_fetch(&serials, 1, __ATOMIC_RELAXED);
+}
+
 /* ---- heaps ---- */
 
 static crmm_priv_pool_heap *new_heap(uint32_t index, uint16_t solo)

@@ -46,10 +46,15 @@ typedef struct crmm_priv_pool_heap {
     crmm_priv_extents extents;
 } crmm_priv_pool_heap;
 
+/* A page whose memory is at another address already. In granules. */
+typedef struct crmm_priv_pool_move {
+    uint64_t from, to;
+} crmm_priv_pool_move;
+
 struct crmm_priv_pool {
     struct crmm_resource base;
     crmm_resource *upstream; /* retained */
-    uint64_t serial;         /* of all pools that there ever were */
+    uint64_t serial;         /* no two pools have the same, and it changes when a chunk goes */
     uint64_t generation;     /* of the process: a forked child has another one */
     int device;              /* -1: none */
     bool is_stream_ordered;  /* else there are sync calls only */
@@ -80,6 +85,8 @@ struct crmm_priv_pool {
     pthread_mutex_t mutex; /* guards what follows, and who grows */
     pthread_cond_t grown;
     bool is_growing;
+    crmm_priv_pool_move *open; /* of the thread that grows */
+    size_t open_count, open_capacity;
     crmm_priv_pool_cache *caches;  /* those of threads that live */
     crmm_priv_pool_cache *orphans; /* those of threads that are gone, to be used again */
     uint32_t cache_count;
@@ -114,6 +121,9 @@ static inline uint32_t crmm_priv_pool_heap_count(const crmm_priv_pool *pool)
     return __atomic_load_n(&pool->heap_count, __ATOMIC_ACQUIRE);
 }
 
+/* A number that no pool had before. */
+uint64_t crmm_priv_pool_next_serial(void);
+
 /* ---- figures ---- */
 
 /* All bytes at hand in caches. */
@@ -141,10 +151,5 @@ bool crmm_priv_pool_is_block_start(crmm_priv_pool *pool, const crmm_priv_pool_ch
 
 /* Whether a resource is a pool; if not, described in the name of the function `who`. */
 bool crmm_priv_pool_is_pool(const crmm_resource *resource, const char *who);
-
-/* ---- this thread ---- */
-
-/* What tells a thread from all others that live. */
-const void *crmm_priv_pool_this_thread(void);
 
 #endif

@@ -245,13 +245,20 @@ static void complete_own(const request *req)
 {
     crmm_priv_pool *pool = req->pool;
 
-    if (req->stream == NULL || req->heap->extents.solo != 0) {
+    if (req->stream == NULL) {
         return;
     }
-    if (has_unfenced(pool, req->stream)) {
+    crmm_priv_pool_heap_lock(req->heap);
+    bool is_leaving = req->heap->extents.leaving != 0;
+    bool is_solo = req->heap->extents.solo != 0;
+    crmm_priv_pool_heap_unlock(req->heap);
+    if (is_leaving || (!is_solo && has_unfenced(pool, req->stream))) {
         (void)crmm_priv_pool_stream_fence(&pool->streams, req->stream, req->handle);
     }
     crmm_priv_pool_stream_poll(&pool->streams, req->stream);
+    if (is_solo) {
+        return;
+    }
     crmm_priv_pool_heap_lock(req->heap);
     crmm_priv_extents_promote(&req->heap->extents, req->stream->index,
                               crmm_priv_pool_stream_done(req->stream));
@@ -269,18 +276,6 @@ void crmm_priv_pool_settle_streams(crmm_priv_pool *pool)
         crmm_priv_pool_heap_lock(heap);
         promote(pool, heap);
         crmm_priv_pool_heap_unlock(heap);
-    }
-}
-
-void crmm_priv_pool_want_fences(crmm_priv_pool *pool, const crmm_priv_pool_stream *but)
-{
-    uint32_t end = crmm_priv_pool_streams_end(&pool->streams);
-
-    for (uint32_t i = CRMM_PRIV_POOL_FIRST_STREAM; i < end; i++) {
-        crmm_priv_pool_stream *stream = crmm_priv_pool_stream_of(&pool->streams, i);
-        if (stream != but && __atomic_load_n(&stream->wanted, __ATOMIC_RELAXED) == 0) {
-            __atomic_store_n(&stream->wanted, 1, __ATOMIC_RELAXED);
-        }
     }
 }
 
@@ -558,9 +553,9 @@ static void *grow(const request *req, bool is_direct, crmm_priv_pool_growth *gro
 {
     enum { ATTEMPTS = 1000 }; /* that other threads may take away what was meant for this one */
 
-    complete_own(req);
     make_way(req);
     for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
+        complete_own(req);
         *growth = crmm_priv_pool_grow(req);
         if (*growth != CRMM_PRIV_POOL_GREW) {
             return NULL;
@@ -608,19 +603,19 @@ static void *without_waiting(const request *req, bool is_direct, crmm_priv_pool_
     if (ptr == NULL) {
         ptr = grow(req, is_direct, growth);
     }
-    if (ptr == NULL) {
-        ptr = grow_anew(req, is_direct, growth);
-    }
-    return ptr;
+    return ptr != NULL ? ptr : grow_anew(req, is_direct, growth);
 }
 
-/* After a wait: what is there now. */
+/* After a wait: what is there now, and what can be had beside it. */
 static void *look_again(const request *req, bool is_direct, crmm_priv_pool_growth *growth)
 {
     void *ptr = search(req, is_direct);
 
     if (ptr == NULL) {
         ptr = gather_all(req, is_direct);
+    }
+    if (ptr == NULL) {
+        ptr = grow(req, is_direct, growth);
     }
     return ptr != NULL ? ptr : grow_anew(req, is_direct, growth);
 }
@@ -661,6 +656,7 @@ static void *by_waiting(const request *req, bool is_direct, crmm_priv_pool_growt
 {
     void *ptr = NULL;
 
+    crmm_priv_pool_set_solo(req->pool, 0);
     (void)crmm_priv_pool_flush_all(req->pool);
     while (ptr == NULL && wait_for_oldest(req->pool)) {
         ptr = look_again(req, is_direct, growth);
@@ -698,7 +694,7 @@ static void *try_all(const request *req, bool is_direct, crmm_priv_pool_growth *
             return ptr;
         }
     }
-    crmm_priv_pool_want_fences(req->pool, req->stream);
+    crmm_priv_pool_want(req->pool, req->stream);
     ptr = without_waiting(req, is_direct, growth);
     return ptr != NULL ? ptr : by_waiting(req, is_direct, growth);
 }

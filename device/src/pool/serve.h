@@ -34,7 +34,4 @@ void crmm_priv_pool_settle_streams(crmm_priv_pool *pool);
  */
 int crmm_priv_pool_wait_for_all(crmm_priv_pool *pool);
 
-/* Let other streams' next calls mark what they gave back. */
-void crmm_priv_pool_want_fences(crmm_priv_pool *pool, const crmm_priv_pool_stream *but);
-
 #endif

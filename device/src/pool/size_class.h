@@ -7,7 +7,10 @@
  * to 1 MiB. So a block is at most an eighth larger than what was asked for.
  */
 
+#include <stddef.h>
 #include <stdint.h>
+
+#include "extents.h"
 
 enum {
     CRMM_PRIV_POOL_CLASSES = 80,
@@ -17,23 +20,25 @@ enum {
     CRMM_PRIV_POOL_EXACT_CLASSES = 16
 };
 
-/* The class of a block of 1 to CRMM_PRIV_POOL_LARGEST_CLASS granules. */
-static inline uint32_t crmm_priv_pool_class_of(uint32_t granules)
+/* The class of a block of 1 to 1 MiB bytes. */
+static inline size_t crmm_priv_pool_class_of_bytes(size_t bytes)
 {
-    if (granules <= CRMM_PRIV_POOL_EXACT_CLASSES) {
-        return granules - 1;
+    size_t less = (bytes - 1) >> CRMM_PRIV_POOL_GRANULE_SHIFT; /* granules - 1 */
+
+    if (less < CRMM_PRIV_POOL_EXACT_CLASSES) {
+        return less;
     }
-    uint32_t highest = 31u - (uint32_t)__builtin_clz(granules - 1);
-    return (highest - 4) * 8 + ((granules - 1) >> (highest - 3)) + 8;
+    size_t highest = 63u - (size_t)__builtin_clzll(less);
+    return (highest - 4) * 8 + (less >> (highest - 3)) + 8;
 }
 
 /* The granules of a block of a class. */
-static inline uint32_t crmm_priv_pool_class_size(uint32_t class_index)
+static inline uint32_t crmm_priv_pool_class_size(size_t class_index)
 {
     if (class_index < CRMM_PRIV_POOL_EXACT_CLASSES) {
-        return class_index + 1;
+        return (uint32_t)class_index + 1;
     }
-    uint32_t above = class_index - CRMM_PRIV_POOL_EXACT_CLASSES;
+    uint32_t above = (uint32_t)class_index - CRMM_PRIV_POOL_EXACT_CLASSES;
     return ((above & 7) + 9) << (above / 8 + 1);
 }
 

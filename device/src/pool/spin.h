@@ -20,24 +20,26 @@ static inline bool crmm_priv_spin_try(crmm_priv_spin *lock)
     return __atomic_exchange_n(&lock->taken, 1u, __ATOMIC_ACQUIRE) == 0;
 }
 
-static inline void crmm_priv_spin_wait(const crmm_priv_spin *lock)
+__attribute__((noinline, cold, unused)) static void crmm_priv_spin_wait(crmm_priv_spin *lock)
 {
     enum { PATIENCE = 200 };
 
-    for (int i = 0; __atomic_load_n(&lock->taken, __ATOMIC_RELAXED) != 0; i++) {
-        if (i >= PATIENCE) {
-            (void)sched_yield();
-            i = 0;
-        }
+    do {
+        for (int i = 0; __atomic_load_n(&lock->taken, __ATOMIC_RELAXED) != 0; i++) {
+            if (i >= PATIENCE) {
+                (void)sched_yield();
+                i = 0;
+            }
 #if defined(__x86_64__) || defined(__i386__)
-        __builtin_ia32_pause();
+            __builtin_ia32_pause();
 #endif
-    }
+        }
+    } while (!crmm_priv_spin_try(lock));
 }
 
 static inline void crmm_priv_spin_lock(crmm_priv_spin *lock)
 {
-    while (!crmm_priv_spin_try(lock)) {
+    if (__builtin_expect(!crmm_priv_spin_try(lock), 0)) {
         crmm_priv_spin_wait(lock);
     }
 }

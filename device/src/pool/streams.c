@@ -99,7 +99,6 @@ static void renew(crmm_priv_pool_stream *stream)
     __atomic_store_n(&stream->done, epoch, __ATOMIC_RELEASE);
     __atomic_store_n(&stream->fenced, epoch, __ATOMIC_RELEASE);
     __atomic_store_n(&stream->epoch, epoch + 1, __ATOMIC_RELEASE);
-    __atomic_store_n(&stream->wanted, 0, __ATOMIC_RELEASE);
     for (uint32_t i = 0; stream->seen != NULL && i < CRMM_PRIV_POOL_MOST_STREAMS; i++) {
         __atomic_store_n(&stream->seen[i], 0, __ATOMIC_RELEASE);
     }
@@ -239,7 +238,7 @@ static int record(crmm_priv_pool_stream *stream, crmm_stream handle, crmm_priv_f
 /* The legacy stream, unlike others, does not fail every call while a capture forbids it. */
 static bool is_forbidden(const crmm_priv_pool_stream *stream, crmm_stream handle)
 {
-    return stream->is_default != 0 && crmm_priv_stream_check_capture(handle) == CRMM_PRIV_CAPTURING;
+    return stream->is_default != 0 && crmm_priv_stream_check_capture(handle) != 0;
 }
 
 int crmm_priv_pool_stream_fence(crmm_priv_pool_streams *streams, crmm_priv_pool_stream *stream,
@@ -271,7 +270,6 @@ int crmm_priv_pool_stream_fence(crmm_priv_pool_streams *streams, crmm_priv_pool_
         crmm_priv_spin_unlock(&stream->lock);
         if (code == 0) {
             raise_to(&stream->fenced, epoch);
-            __atomic_store_n(&stream->wanted, 0, __ATOMIC_RELAXED);
         }
     }
     crmm_priv_cuda_leave_device(previous);

@@ -29,8 +29,8 @@
 #include "spin.h"
 
 /* Streams by the id that CUDA gives them. These are not CUDA's. */
-#define CRMM_PRIV_POOL_NO_STREAM UINT64_MAX           /* sync calls: memory without pending work */
-#define CRMM_PRIV_POOL_LEGACY_STREAM (UINT64_MAX - 1) /* neither dies nor is captured */
+#define CRMM_PRIV_POOL_NO_STREAM ((uint64_t)1 << 62) /* sync calls: memory without pending work */
+#define CRMM_PRIV_POOL_LEGACY_STREAM (((uint64_t)1 << 62) + 1) /* neither dies nor is captured */
 
 enum { CRMM_PRIV_POOL_FENCES = 16, CRMM_PRIV_POOL_MOST_STREAMS = 4096 };
 
@@ -54,9 +54,8 @@ typedef struct crmm_priv_pool_stream {
     uint32_t users;      /* caches for it; guarded by the lock of all streams */
     uint64_t *seen; /* by stream: the epoch up to which this one has waited for it; NULL: nothing */
 
-    /* Read by every call on the stream, written by few. */
+    /* Read often, written seldom. */
     _Alignas(64) uint64_t epoch;
-    uint64_t wanted; /* not 0: another stream could use what this one gave back */
 
     _Alignas(64) uint64_t done; /* all up to this epoch is complete */
     uint64_t fenced;            /* the newest epoch with a fence */

@@ -27,9 +27,26 @@ enum {
 /*
  * The identity of a created stream, or of this thread's per-thread stream on the current device:
  * CUDA's id, never used twice. The capture state is asked first, since the question for the id
- * would kill a capture: CRMM_PRIV_CAPTURING, and `id` untouched.
+ * would kill a capture. What is no id is told apart by crmm_priv_is_stream_id().
  */
-int crmm_priv_stream_identify(crmm_stream stream, uint64_t *id);
+uint64_t crmm_priv_stream_id_of(crmm_stream stream);
+
+/* CRMM_PRIV_CAPTURING or a CUDA error code as what crmm_priv_stream_id_of() returns: the highest
+ * numbers there are. CUDA counts its ids from the lowest. */
+static inline uint64_t crmm_priv_no_stream_id(int code)
+{
+    return UINT64_MAX - (uint64_t)(int64_t)(code - CRMM_PRIV_CAPTURING);
+}
+
+static inline bool crmm_priv_is_stream_id(uint64_t id)
+{
+    return id < (uint64_t)1 << 63;
+}
+
+static inline int crmm_priv_stream_id_code(uint64_t id)
+{
+    return (int)(UINT64_MAX - id) + CRMM_PRIV_CAPTURING;
+}
 
 /* The capture state alone: CRMM_PRIV_CAPTURING, 0, or an error. For the legacy stream too. */
 int crmm_priv_stream_check_capture(crmm_stream stream);

@@ -16,6 +16,14 @@ enum {
 /* Among the properties: retain and release do nothing. */
 #define CRMM_PRIV_IMMORTAL ((uintptr_t)1 << 16)
 
+/* Among the properties: it is stream-ordered, and an allocation that succeeds never gives NULL, and
+ * one that fails leaves the pointer alone, so that crmm_allocate() has nothing to look at
+ * afterwards. */
+#define CRMM_PRIV_KEEPS_RULES ((uintptr_t)1 << 17)
+
+/* All that is no property. */
+#define CRMM_PRIV_FLAGS (CRMM_PRIV_IMMORTAL | CRMM_PRIV_KEEPS_RULES)
+
 /* Initialiser of the base of a shared immortal object in static storage. */
 #define CRMM_PRIV_IMMORTAL_BASE(ops_, name_, properties_)                \
     {                                                                    \

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "moves.h"
+
+#include <stdlib.h>
+
+#include "accounts.h"
+#include "page_memory.h"
+
+enum { MOST_PAGES = 64 }; /* looked for at a time */
+
+typedef struct donation {
+    uint64_t at;
+    uint32_t index;
+} donation;
+
+/* ---- open moves: memory that has two addresses ---- */
+
+/* ---- open moves: memory that has two addresses; for the thread that changes what is held ---- */
+
+static bool note_move(crmm_priv_pool *pool, uint64_t from, uint64_t to)
+{
+    if (pool->open_count == pool->open_capacity) {
+        size_t capacity = pool->open_capacity == 0 ? MOST_PAGES : pool->open_capacity * 2;
+        crmm_priv_pool_move *open = realloc(pool->open, capacity * sizeof(*open));
+        if (open == NULL) {
+            return false;
+        }
+        pool->open = open;
+        pool->open_capacity = capacity;
+    }
+    pool->open[pool->open_count++] = (crmm_priv_pool_move){.from = from, .to = to};
+    return true;
+}
+
+static void forget_move(crmm_priv_pool *pool, uint64_t from)
+{
+    for (size_t i = 0; i < pool->open_count; i++) {
+        if (pool->open[i].from == from) {
+            pool->open[i] = pool->open[--pool->open_count];
+            return;
+        }
+    }
+}
+
+/* Whether a page got its memory by a move that is not over: it cannot move on. */
+static bool is_arriving(const crmm_priv_pool *pool, uint64_t at)
+{
+    for (size_t i = 0; i < pool->open_count; i++) {
+        if (pool->open[i].to == at) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- whose pages ---- */
+
+/* Whether a free extent lies where the block is meant to come, and so is used in place. */
+static bool is_within(const crmm_priv_extent *extent, const crmm_priv_pool_plan *plan)
+{
+    return extent->at < plan->end && extent->at + extent->size > plan->begin;
+}
+
+/* Pages of a free extent that can move, in a row: where they begin, and how many. */
+static uint32_t movable_pages(const crmm_priv_pool *pool, const crmm_priv_extent *extent,
+                              uint64_t *at)
+{
+    uint32_t page = crmm_priv_pool_granules_of(pool->page);
+    uint32_t pages = crmm_priv_pool_whole_pages(pool, extent, at) / page;
+    uint32_t count = 0;
+
+    for (; pages > 0 && is_arriving(pool, *at); pages--) {
+        *at += page;
+    }
+    while (count < pages && !is_arriving(pool, *at + (uint64_t)count * page)) {
+        count++;
+    }
+    return count;
+}
+
+/* Up to `want` pages that are wholly free and of use to the request, smallest extents first; they
+ * are marked as leaving. Their number. The heap is locked. */
+static uint32_t find_donors(const crmm_priv_pool_request *request, const crmm_priv_pool_plan *plan,
+                            uint32_t want, donation *found)
+{
+    const crmm_priv_pool *pool = request->pool;
+    crmm_priv_extents *extents = &request->heap->extents;
+    uint32_t page = crmm_priv_pool_granules_of(pool->page);
+    uint32_t count = 0;
+
+    while (count < want) {
+        uint32_t best = 0;
+        uint32_t best_size = 0;
+        uint64_t at = 0;
+
+        for (uint32_t i = 1; i < extents->capacity; i++) {
+            const crmm_priv_extent *extent = &extents->all[i];
+            if (extent->size >= page && extent->size > best_size &&
+                crmm_priv_pool_may_use(request, extent) && !is_within(extent, plan) &&
+                movable_pages(pool, extent, &at) > 0) {
+                best = i;
+                best_size = extent->size;
+            }
+        }
+        if (best == 0) {
+            break;
+        }
+        uint32_t pages = movable_pages(pool, &extents->all[best], &at);
+        for (uint32_t i = 0; i < pages && count < want; i++, at += page) {
+            if (!crmm_priv_extents_reserve(extents)) {
+                return count;
+            }
+            uint32_t index =
+                crmm_priv_extents_carve(extents, best, at, page, CRMM_PRIV_POOL_LEAVING);
+            found[count++] = (donation){.at = at, .index = index};
+            best = extents->all[index].after;
+        }
+    }
+    return count;
+}
+
+/* Make the request's stream wait for what it takes to have `want` pages to move, as far as there is
+ * a fence for it. */
+static void wait_for_donors(const crmm_priv_pool_request *request, const crmm_priv_pool_plan *plan,
+                            uint32_t want)
+{
+    const crmm_priv_extents *extents = &request->heap->extents;
+    uint32_t page = crmm_priv_pool_granules_of(request->pool->page);
+    crmm_priv_pool_waits waits = {0};
+    uint32_t count = 0;
+
+    crmm_priv_pool_heap_lock(request->heap);
+    for (uint32_t i = 1; i < extents->capacity && count < want; i++) {
+        const crmm_priv_extent *extent = &extents->all[i];
+        uint64_t at = 0;
+        if (extent->size < page || !crmm_priv_pool_could_use(request, extent) ||
+            is_within(extent, plan)) {
+            continue;
+        }
+        uint32_t pages = movable_pages(request->pool, extent, &at);
+        if (pages > 0 && crmm_priv_pool_add_wait(request, &waits, extent)) {
+            count += pages;
+        }
+    }
+    crmm_priv_pool_heap_unlock(request->heap);
+    (void)crmm_priv_pool_wait_for(request, &waits);
+}
+
+/* A donor stays where it is. */
+static void keep_donor(crmm_priv_pool_heap *heap, const donation *donor)
+{
+    crmm_priv_extents *extents = &heap->extents;
+    const crmm_priv_extent extent = extents->all[donor->index];
+
+    crmm_priv_extents_set_free(extents, donor->index, extent.owner, extent.epoch);
+}
+
+/* ---- moving ---- */
+
+/* Begin to move one page. */
+static bool move_page(crmm_priv_pool *pool, uint64_t from, uint64_t to)
+{
+    if (!note_move(pool, from, to)) {
+        return false;
+    }
+    if (pool->upstream->ops->move_begin(pool->upstream, crmm_priv_pool_address_of(to),
+                                        crmm_priv_pool_address_of(from),
+                                        pool->page) != CRMM_SUCCESS) {
+        forget_move(pool, from);
+        return false;
+    }
+    crmm_priv_pool_tell(pool, crmm_priv_pool_address_of(from), pool->page, false);
+    crmm_priv_pool_tell(pool, crmm_priv_pool_address_of(to), pool->page, true);
+    return true;
+}
+
+uint32_t crmm_priv_pool_move_into(const crmm_priv_pool_request *request,
+                                  const crmm_priv_pool_plan *plan, uint32_t limit)
+{
+    crmm_priv_pool *pool = request->pool;
+    crmm_priv_pool_heap *heap = request->heap;
+    uint32_t page = crmm_priv_pool_granules_of(pool->page);
+    uint32_t done = 0;
+    donation donors[MOST_PAGES];
+
+    wait_for_donors(request, plan, limit / page);
+    while (done < limit) {
+        uint32_t want = (limit - done) / page;
+        crmm_priv_pool_heap_lock(heap);
+        uint64_t to = plan->at + done;
+        uint32_t count = find_donors(request, plan, want < MOST_PAGES ? want : MOST_PAGES, donors);
+        crmm_priv_pool_heap_unlock(heap);
+        uint32_t moved = 0;
+        while (moved < count && move_page(pool, donors[moved].at, to + (uint64_t)moved * page)) {
+            moved++;
+        }
+        crmm_priv_pool_heap_lock(heap);
+        for (uint32_t i = moved; i < count; i++) {
+            keep_donor(heap, &donors[i]);
+        }
+        crmm_priv_pool_heap_unlock(heap);
+        done += moved * page;
+        (void)__atomic_fetch_add(&pool->moves, moved, __ATOMIC_RELAXED);
+        if (moved < count || count == 0) {
+            break;
+        }
+    }
+    return done;
+}
+
+/* An extent that is leaving and whose work is complete; marked busy. 0: none. The heap is locked.
+ */
+static uint32_t next_left(crmm_priv_pool *pool, crmm_priv_pool_heap *heap)
+{
+    crmm_priv_extents *extents = &heap->extents;
+
+    for (uint32_t i = extents->leaving; i != 0; i = extents->all[i].bin_after) {
+        const crmm_priv_extent extent = extents->all[i];
+        if (extent.owner == CRMM_PRIV_POOL_CLEAN ||
+            (extent.owner >= CRMM_PRIV_POOL_FIRST_STREAM &&
+             extent.epoch <= crmm_priv_pool_stream_done(
+                                 crmm_priv_pool_stream_of(&pool->streams, extent.owner)))) {
+            return crmm_priv_extents_carve(extents, i, extent.at, extent.size, CRMM_PRIV_POOL_BUSY);
+        }
+    }
+    return 0;
+}
+
+void crmm_priv_pool_finish_moves(crmm_priv_pool *pool)
+{
+    uint32_t heaps = crmm_priv_pool_heap_count(pool);
+
+    for (uint32_t i = 0; i < heaps; i++) {
+        crmm_priv_pool_heap *heap = crmm_priv_pool_heap_of(pool, i);
+        for (;;) {
+            crmm_priv_pool_heap_lock(heap);
+            uint32_t index = next_left(pool, heap);
+            void *base = crmm_priv_pool_address_of(crmm_priv_pool_extent_of(heap, index)->at);
+            size_t bytes = crmm_priv_pool_bytes_of(crmm_priv_pool_extent_of(heap, index)->size);
+            crmm_priv_pool_heap_unlock(heap);
+            if (index == 0) {
+                break;
+            }
+            /* What cannot be taken away stays busy: address space, not memory. */
+            if (pool->upstream->ops->move_end(pool->upstream, base, bytes) == CRMM_SUCCESS) {
+                forget_move(pool, (uintptr_t)base >> CRMM_PRIV_POOL_GRANULE_SHIFT);
+                crmm_priv_pool_settle(heap, index, 0, CRMM_PRIV_POOL_CLEAN, 0);
+            }
+        }
+    }
+}
+
+bool crmm_priv_pool_has_leaving(crmm_priv_pool_heap *heap)
+{
+    crmm_priv_pool_heap_lock(heap);
+    bool found = heap->extents.leaving != 0;
+    crmm_priv_pool_heap_unlock(heap);
+    return found;
+}

@@ -22,14 +22,18 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool forked;  /* CUDA was used before the fork that made this process */
 static bool exiting; /* the program has begun to exit */
 
+bool crmm_priv_floor_closed;
+
 static void note_fork(void)
 {
     __atomic_store_n(&forked, true, __ATOMIC_RELAXED);
+    __atomic_store_n(&crmm_priv_floor_closed, true, __ATOMIC_RELAXED);
 }
 
 static void note_exit(void)
 {
     __atomic_store_n(&exiting, true, __ATOMIC_RELAXED);
+    __atomic_store_n(&crmm_priv_floor_closed, true, __ATOMIC_RELAXED);
 }
 
 /* After the runtime's own: handlers run in reverse order, and ours must come first. */

@@ -4,12 +4,18 @@
 
 /* How the files of the floor make a CUDA call and tell of its failure. */
 
+#include <stdbool.h>
+
 #include <cuda_runtime_api.h>
 
 #include <crmm/core/status.h>
 
 /* Whether CUDA may be called: cudaSuccess, or the error that calling it would give. */
 cudaError_t crmm_priv_floor_begin(void);
+
+/* CUDA must not be called any more, for one of the reasons that crmm_priv_floor_begin() tells. For
+ * calls that are made so often that they look here first; only read outside floor.c. */
+extern bool crmm_priv_floor_closed;
 
 /* Clear the error of our own call, unless another one was pending before it. */
 cudaError_t crmm_priv_floor_settle(cudaError_t pending, cudaError_t error);

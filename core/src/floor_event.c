@@ -54,15 +54,25 @@ static void find_entries(void)
 }
 
 /* Whether the driver may be asked: cudaSuccess, or the error that asking would give. */
-static cudaError_t prepare(void)
+__attribute__((noinline, cold)) static cudaError_t prepare_first(void)
 {
     cudaError_t error = crmm_priv_floor_begin();
 
-    if (error == cudaSuccess && !__atomic_load_n(&ready, __ATOMIC_ACQUIRE)) {
+    if (error == cudaSuccess) {
         (void)pthread_once(&once, find_entries);
         error = __atomic_load_n(&ready, __ATOMIC_ACQUIRE) ? cudaSuccess : cudaErrorNotSupported;
     }
     return error;
+}
+
+static inline cudaError_t prepare(void)
+{
+    if (__builtin_expect(__atomic_load_n(&ready, __ATOMIC_ACQUIRE) &&
+                             !__atomic_load_n(&crmm_priv_floor_closed, __ATOMIC_RELAXED),
+                         1)) {
+        return cudaSuccess;
+    }
+    return prepare_first();
 }
 
 static bool is_default_stream(crmm_stream stream)

@@ -200,7 +200,7 @@ __attribute__((noinline)) static crmm_status allocate_slow(crmm_priv_pool *pool,
     if (is_forked(pool) || !crmm_priv_is_stream_id(id)) {
         return refuse(pool, stream, bytes, crmm_priv_stream_id_code(id));
     }
-    crmm_priv_pool_cache *cache = crmm_priv_pool_find_cache(pool, id, !is_created(stream));
+    crmm_priv_pool_cache *cache = crmm_priv_pool_find_cache(pool, id, stream);
     if (cache == NULL) {
         return no_host_memory(bytes);
     }
@@ -216,7 +216,7 @@ static crmm_status allocate_uncached_for(crmm_priv_pool *pool, crmm_stream strea
     }
     crmm_priv_pool_cache *cache = crmm_priv_pool_cache_of(pool, id);
     if (cache == NULL) {
-        cache = crmm_priv_pool_find_cache(pool, id, !is_created(stream));
+        cache = crmm_priv_pool_find_cache(pool, id, stream);
     }
     return cache == NULL ? no_host_memory(bytes)
                          : allocate_direct(pool, cache, stream, bytes, alignment, ptr);
@@ -426,14 +426,21 @@ __attribute__((noinline, cold)) static void deallocate_stranded(crmm_priv_pool *
 
 /* The cache has to be found or made, waited for, or emptied; or something is wrong. */
 __attribute__((noinline)) static void deallocate_slow(crmm_priv_pool *pool, crmm_stream stream,
-                                                      uint64_t id, void *ptr, size_t bytes,
+                                                      bool is_sync, void *ptr, size_t bytes,
                                                       size_t alignment)
 {
+    uint64_t id = is_sync ? CRMM_PRIV_POOL_NO_STREAM : id_of(pool, stream);
+
     if (is_forked(pool) || !crmm_priv_is_stream_id(id)) {
         report_stream(pool, stream, ptr, bytes, crmm_priv_stream_id_code(id));
         return;
     }
-    crmm_priv_pool_cache *cache = crmm_priv_pool_find_cache(pool, id, !is_created(stream));
+    crmm_priv_pool_cache *cache = crmm_priv_pool_cache_of(pool, id);
+    if (cache == NULL) {
+        cache = crmm_priv_pool_find_cache(pool, id, stream);
+    } else {
+        crmm_priv_pool_remember_handle(pool, cache, stream);
+    }
     if (cache == NULL) {
         deallocate_stranded(pool, ptr, bytes, alignment);
         return;
@@ -454,13 +461,12 @@ __attribute__((noinline)) static void deallocate_slow(crmm_priv_pool *pool, crmm
     put_back(cache, stream, class_index, ptr);
 }
 
-static inline void deallocate_for(crmm_priv_pool *pool, crmm_stream stream, uint64_t id, void *ptr,
-                                  size_t bytes, size_t alignment)
+static inline void deallocate_for(crmm_priv_pool *pool, crmm_priv_pool_cache *cache,
+                                  crmm_stream stream, bool is_sync, void *ptr, size_t bytes,
+                                  size_t alignment)
 {
-    crmm_priv_pool_cache *cache = crmm_priv_pool_cache_of(pool, id);
-
     if (__builtin_expect(cache == NULL || !is_cached(pool, bytes, alignment), 0)) {
-        deallocate_slow(pool, stream, id, ptr, bytes, alignment);
+        deallocate_slow(pool, stream, is_sync, ptr, bytes, alignment);
         return;
     }
     size_t class_index = crmm_priv_pool_class_of_bytes(bytes);
@@ -468,7 +474,7 @@ static inline void deallocate_for(crmm_priv_pool *pool, crmm_stream stream, uint
     if (__builtin_expect(granule >= cache->chunk_granules ||
                              !crmm_priv_pool_mark_free(&cache->marks, granule, class_index),
                          0)) {
-        deallocate_slow(pool, stream, id, ptr, bytes, alignment);
+        deallocate_slow(pool, stream, is_sync, ptr, bytes, alignment);
         return;
     }
     crmm_priv_pool_shelf *shelf = &cache->shelves[class_index];
@@ -488,17 +494,32 @@ static inline void deallocate_for(crmm_priv_pool *pool, crmm_stream stream, uint
     }
 }
 
+/* The identity is not asked for where the handle is known: only whether the stream is captured. */
 static void pool_deallocate(crmm_resource *resource, crmm_stream stream, void *ptr, size_t bytes,
                             size_t alignment)
 {
     crmm_priv_pool *pool = pool_of(resource);
 
-    deallocate_for(pool, stream, id_of(pool, stream), ptr, bytes, alignment);
+    if (__builtin_expect(is_created(stream), 1)) {
+        int code = crmm_priv_stream_check_capture(stream);
+        if (__builtin_expect(code != 0, 0)) {
+            report_stream(pool, stream, ptr, bytes, code);
+            return;
+        }
+    } else if (stream == CRMM_STREAM_PER_THREAD) {
+        deallocate_slow(pool, stream, false, ptr, bytes, alignment);
+        return;
+    }
+    deallocate_for(pool, crmm_priv_pool_cache_behind(pool, stream), stream, false, ptr, bytes,
+                   alignment);
 }
 
 static void pool_deallocate_sync(crmm_resource *resource, void *ptr, size_t bytes, size_t alignment)
 {
-    deallocate_for(pool_of(resource), NULL, CRMM_PRIV_POOL_NO_STREAM, ptr, bytes, alignment);
+    crmm_priv_pool *pool = pool_of(resource);
+
+    deallocate_for(pool, crmm_priv_pool_cache_of(pool, CRMM_PRIV_POOL_NO_STREAM), NULL, true, ptr,
+                   bytes, alignment);
 }
 
 static void pool_deallocate_ptr(crmm_resource *resource, crmm_stream stream, void *ptr)
@@ -856,7 +877,7 @@ crmm_status crmm_pool_memory_resource_retire_stream(crmm_resource *pool, crmm_st
     if (!crmm_priv_is_stream_id(id)) {
         return refuse(own, stream, 0, crmm_priv_stream_id_code(id));
     }
-    crmm_priv_pool_cache *cache = crmm_priv_pool_find_cache(own, id, !is_created(stream));
+    crmm_priv_pool_cache *cache = crmm_priv_pool_find_cache(own, id, stream);
     if (cache == NULL) {
         return no_host_memory(0);
     }

@@ -12,9 +12,9 @@ enum {
     MOST_OF_THREAD = 64,     /* caches of one thread in one pool */
     SHARE = 16,              /* caches together hold a sixteenth of the pool */
     LOWEST_BUDGET = 1 << 20, /* bytes */
-    FEW_BLOCKS = 4,          /* given back beyond the limit before there is a fence */
     FIRST_FENCE = 64 << 10,  /* bytes given back on a new stream before it is fenced */
-    SHRINK_AT_ONCE = 8       /* classes to make smaller when the cache is full */
+    SHRINK_AT_ONCE = 8,      /* classes to make smaller when the cache is full */
+    MOST_AT_ONCE = 8         /* blocks of a class to let go of, so that no call takes long */
 };
 
 /* A thread without caches. It is never written. */
@@ -132,8 +132,9 @@ uint64_t crmm_priv_pool_cache_epoch(const crmm_priv_pool_cache *cache)
         return 0;
     }
     /* What was there when the last fence was recorded is behind it. */
-    return cache->left == cache->allowance ? cache->epoch
-                                           : crmm_priv_pool_stream_epoch(cache->stream);
+    return __atomic_load_n(&cache->left, __ATOMIC_RELAXED) == cache->allowance
+               ? cache->epoch
+               : crmm_priv_pool_stream_epoch(cache->stream);
 }
 
 /* Give the `count` blocks of a class that were put in first to the heaps. */
@@ -155,7 +156,8 @@ static void drop_half(crmm_priv_pool_cache *cache, size_t class_index)
     uint32_t count = crmm_priv_pool_shelf_count(&cache->shelves[class_index]);
 
     if (count > 0) {
-        drop_oldest(cache, class_index, (count + 1) / 2);
+        count = (count + 1) / 2;
+        drop_oldest(cache, class_index, count < MOST_AT_ONCE ? count : MOST_AT_ONCE);
     }
 }
 
@@ -187,10 +189,11 @@ static void make_room(crmm_priv_pool_cache *cache, size_t class_index)
 /* There are no caches: the block goes to its heap. */
 static bool put_through(crmm_priv_pool_cache *cache, size_t bytes, void *block)
 {
-    cache->left -= (int64_t)bytes;
+    bool is_time = crmm_priv_pool_cache_count(cache, bytes);
+
     crmm_priv_pool_give_to_heaps(cache->pool, &block, 1, owner_of(cache),
                                  crmm_priv_pool_cache_epoch(cache));
-    return cache->left < 0 || __atomic_load_n(&cache->wanted, __ATOMIC_RELAXED) != 0;
+    return is_time;
 }
 
 bool crmm_priv_pool_cache_put(crmm_priv_pool_cache *cache, size_t class_index, void *block)
@@ -243,6 +246,10 @@ uint32_t crmm_priv_pool_cache_fill(crmm_priv_pool_cache *cache, size_t class_ind
     /* They may have been given back by another thread, after this one's last fence. */
     if (cache->stream != NULL) {
         cache->epoch = crmm_priv_pool_stream_epoch(cache->stream);
+    }
+    /* Room for all of them, if the class can have it. */
+    if (shelf->next + count > shelf->end && shelf->end != shelf->first) {
+        shelf->end = shelf->first + most_of(class_index);
     }
     while (count > 0 && shelf->next < shelf->end) {
         count--;
@@ -313,12 +320,29 @@ static bool has_cached(crmm_priv_pool *pool)
     return found;
 }
 
-size_t crmm_priv_pool_flush_all(crmm_priv_pool *pool)
+/* This thread's own caches, which takes no barrier. */
+static size_t flush_own(const crmm_priv_pool *pool)
 {
     size_t bytes = 0;
 
+    for (crmm_priv_pool_cache *cache = crmm_priv_pool_self->first; cache != NULL;
+         cache = cache->next_of_thread) {
+        if (cache->pool == pool && cache->bytes != 0) {
+            crmm_priv_bias_lock(&cache->lock);
+            bytes += cache->bytes;
+            flush(cache);
+            crmm_priv_bias_unlock(&cache->lock);
+        }
+    }
+    return bytes;
+}
+
+size_t crmm_priv_pool_flush_all(crmm_priv_pool *pool)
+{
+    size_t bytes = flush_own(pool);
+
     if (!has_cached(pool)) {
-        return 0;
+        return bytes;
     }
     crmm_priv_pool_stop_caches(pool);
     for (crmm_priv_pool_cache *cache = pool->caches; cache != NULL; cache = cache->next_of_pool) {
@@ -334,8 +358,8 @@ void crmm_priv_pool_want(crmm_priv_pool *pool, const crmm_priv_pool_stream *but)
     pthread_mutex_lock(&pool->mutex);
     for (crmm_priv_pool_cache *cache = pool->caches; cache != NULL; cache = cache->next_of_pool) {
         if (cache->stream != NULL && cache->stream != but &&
-            __atomic_load_n(&cache->wanted, __ATOMIC_RELAXED) == 0) {
-            __atomic_store_n(&cache->wanted, 1, __ATOMIC_RELAXED);
+            __atomic_load_n(&cache->left, __ATOMIC_RELAXED) > CRMM_PRIV_POOL_WANTED) {
+            __atomic_store_n(&cache->left, CRMM_PRIV_POOL_WANTED, __ATOMIC_RELAXED);
         }
     }
     pthread_mutex_unlock(&pool->mutex);
@@ -346,8 +370,7 @@ void crmm_priv_pool_want(crmm_priv_pool *pool, const crmm_priv_pool_stream *but)
 bool crmm_priv_pool_cache_note(crmm_priv_pool_cache *cache, size_t bytes)
 {
     crmm_priv_bias_lock(&cache->lock);
-    cache->left -= (int64_t)bytes;
-    bool is_time = cache->left < 0 || __atomic_load_n(&cache->wanted, __ATOMIC_RELAXED) != 0;
+    bool is_time = crmm_priv_pool_cache_count(cache, bytes);
     crmm_priv_bias_unlock(&cache->lock);
     return is_time;
 }
@@ -370,7 +393,19 @@ static void set_fence_limit(crmm_priv_pool_cache *cache)
     if (cache->pool->release_threshold != SIZE_MAX) {
         cache->allowance = 0; /* after every free memory may have to go back */
     }
-    cache->left = cache->allowance;
+    __atomic_store_n(&cache->left, cache->allowance, __ATOMIC_RELAXED);
+}
+
+/* Blocks given back beyond the limit before there is a fence: a few large ones are as little to
+ * lose as many small ones are much. */
+static uint32_t few_blocks(const crmm_priv_pool *pool)
+{
+    enum { FEW = 4, FEW_OF_ONE_STREAM = 16 };
+
+    if (pool->is_tight) {
+        return 1;
+    }
+    return pool->solo != 0 ? FEW_OF_ONE_STREAM : FEW;
 }
 
 /* Whether to record a fence now; the account is closed then. */
@@ -380,11 +415,11 @@ static bool begin_fence(crmm_priv_pool_cache *cache)
         return false;
     }
     crmm_priv_bias_lock(&cache->lock);
-    int64_t unfenced = cache->allowance - cache->left;
-    bool wanted = __atomic_exchange_n(&cache->wanted, 0, __ATOMIC_RELAXED) != 0;
-    /* A few large blocks are as little to lose as many small ones are much. */
+    int64_t left = __atomic_load_n(&cache->left, __ATOMIC_RELAXED);
+    bool wanted = left <= CRMM_PRIV_POOL_WANTED;
+    int64_t unfenced = wanted ? 0 : cache->allowance - left;
     cache->looks += unfenced > cache->fence_limit;
-    bool is_time = wanted || cache->looks >= (cache->pool->is_tight ? 1u : FEW_BLOCKS);
+    bool is_time = wanted || cache->looks >= few_blocks(cache->pool);
     if (wanted) {
         flush(cache);
     }
@@ -398,11 +433,18 @@ static bool begin_fence(crmm_priv_pool_cache *cache)
     return is_time;
 }
 
+/* Whether a handle is still that of the cache's stream, and not of a later one's. */
+static bool is_behind(const crmm_priv_pool_cache *cache, crmm_stream handle)
+{
+    return cache->stream != NULL && ((uintptr_t)handle <= (uintptr_t)CRMM_STREAM_PER_THREAD ||
+                                     crmm_priv_stream_id_of(handle) == cache->id);
+}
+
 void crmm_priv_pool_cache_look(crmm_priv_pool_cache *cache, crmm_stream handle)
 {
     crmm_priv_pool *pool = cache->pool;
 
-    if (begin_fence(cache)) {
+    if (is_behind(cache, handle) && begin_fence(cache)) {
         (void)crmm_priv_pool_stream_fence(&pool->streams, cache->stream, handle);
     }
     if (crmm_priv_pool_held(pool) > pool->release_threshold) {
@@ -479,7 +521,8 @@ static void make_key(void)
 void crmm_priv_pool_forget_caches(void)
 {
     if (crmm_priv_pool_self != &nobody) {
-        memset(crmm_priv_pool_self->entries, 0, sizeof(crmm_priv_pool_self->entries));
+        memset(crmm_priv_pool_self->by_id, 0, sizeof(crmm_priv_pool_self->by_id));
+        memset(crmm_priv_pool_self->by_handle, 0, sizeof(crmm_priv_pool_self->by_handle));
     }
 }
 
@@ -641,17 +684,48 @@ static void evict(crmm_priv_pool *pool, crmm_priv_pool_thread *self)
         return;
     }
     for (size_t i = 0; i < CRMM_PRIV_POOL_THREAD_ENTRIES; i++) {
-        if (self->entries[i].cache == oldest) {
-            self->entries[i] = (crmm_priv_pool_thread_entry){0};
+        if (self->by_id[i].cache == oldest) {
+            self->by_id[i] = (crmm_priv_pool_thread_entry){0};
+        }
+        if (self->by_handle[i].cache == oldest) {
+            self->by_handle[i] = (crmm_priv_pool_thread_entry){0};
         }
     }
     unlink_of_thread(self, oldest);
     retire(oldest);
 }
 
-crmm_priv_pool_cache *crmm_priv_pool_find_cache(crmm_priv_pool *pool, uint64_t id, bool is_default)
+void crmm_priv_pool_remember_handle(const crmm_priv_pool *pool, crmm_priv_pool_cache *cache,
+                                    crmm_stream handle)
+{
+    uint64_t serial = __atomic_load_n(&pool->serial, __ATOMIC_ACQUIRE);
+    size_t at = (((uintptr_t)handle >> 8) + serial) % CRMM_PRIV_POOL_THREAD_ENTRIES;
+
+    /* NULL is the legacy stream's, and stands for no stream in sync calls. */
+    if (cache->stream != NULL) {
+        cache->thread->by_handle[at] = (crmm_priv_pool_thread_entry){
+            .serial = serial, .key = (uintptr_t)handle, .cache = cache};
+    }
+}
+
+/* From now on it is found by the stream's id, and by its handle. */
+static void enter(const crmm_priv_pool *pool, crmm_priv_pool_cache *cache, crmm_stream handle)
+{
+    uint64_t serial = __atomic_load_n(&pool->serial, __ATOMIC_ACQUIRE);
+    size_t at = (cache->id + serial) % CRMM_PRIV_POOL_THREAD_ENTRIES;
+
+    /* The number changes when a chunk goes, and it may be the one that was looked at. */
+    cache->chunk_granules = 0;
+    cache->thread->by_id[at] =
+        (crmm_priv_pool_thread_entry){.serial = serial, .key = cache->id, .cache = cache};
+    crmm_priv_pool_remember_handle(pool, cache, handle);
+}
+
+crmm_priv_pool_cache *crmm_priv_pool_find_cache(crmm_priv_pool *pool, uint64_t id,
+                                                crmm_stream handle)
 {
     crmm_priv_pool_thread *self = this_thread();
+    bool is_default = (uintptr_t)handle <= (uintptr_t)CRMM_STREAM_PER_THREAD;
     crmm_priv_pool_cache *cache = NULL;
 
     if (self == NULL) {
@@ -669,11 +743,7 @@ crmm_priv_pool_cache *crmm_priv_pool_find_cache(crmm_priv_pool *pool, uint64_t i
     }
     pthread_mutex_unlock(&registry);
     if (cache != NULL) {
-        /* The number changes when a chunk goes, and it may be the one that was looked at. */
-        uint64_t serial = __atomic_load_n(&pool->serial, __ATOMIC_ACQUIRE);
-        cache->chunk_granules = 0;
-        self->entries[(id + serial) % CRMM_PRIV_POOL_THREAD_ENTRIES] =
-            (crmm_priv_pool_thread_entry){.serial = serial, .id = id, .cache = cache};
+        enter(pool, cache, handle);
     }
     return cache;
 }

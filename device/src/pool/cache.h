@@ -28,6 +28,10 @@ enum {
         (CRMM_PRIV_POOL_CLASSES - CRMM_PRIV_POOL_MIDDLE_CLASSES) * CRMM_PRIV_POOL_MOST_BIG
 };
 
+/* What others make a cache's account where they want what is at hand: less than any program makes
+ * it. */
+#define CRMM_PRIV_POOL_WANTED (INT64_MIN / 2)
+
 /* The blocks at hand of one class. */
 typedef struct crmm_priv_pool_shelf {
     void **next; /* the place for the next one */
@@ -48,11 +52,12 @@ static inline uint32_t crmm_priv_pool_shelf_limit(const crmm_priv_pool_shelf *sh
 
 struct crmm_priv_pool_cache {
     _Alignas(128) crmm_priv_bias lock;
-    uint32_t heap;   /* which it takes from */
-    size_t bytes;    /* at hand; read by others */
-    uint64_t epoch;  /* of what is at hand, where nothing was put in since the last fence */
-    int64_t left;    /* bytes that may be given back before something is to be done */
-    uint32_t wanted; /* not 0: others could use what is at hand */
+    uint32_t heap;  /* which it takes from */
+    size_t bytes;   /* at hand; read by others */
+    uint64_t epoch; /* of what is at hand, where nothing was put in since the last fence */
+    int64_t left;   /* bytes that may be given back before something is to be done; others that
+                       want what is at hand make it CRMM_PRIV_POOL_WANTED, and try again if that
+                       is lost */
     /* The chunk that a block of this thread lay in last; only this thread looks here. */
     uintptr_t chunk_base;
     size_t chunk_granules; /* 0: there is none */
@@ -94,16 +99,18 @@ static inline size_t crmm_priv_pool_class_bytes(size_t class_index)
 
 /* ---- finding one's cache ---- */
 
-enum { CRMM_PRIV_POOL_THREAD_ENTRIES = 16 };
+enum { CRMM_PRIV_POOL_THREAD_ENTRIES = 32 };
 
 typedef struct crmm_priv_pool_thread_entry {
-    uint64_t serial, id;
+    uint64_t serial; /* of the pool */
+    uint64_t key;    /* the stream's id, or its handle */
     crmm_priv_pool_cache *cache;
     uint64_t padding; /* to a power of two */
 } crmm_priv_pool_thread_entry;
 
 typedef struct crmm_priv_pool_thread {
-    crmm_priv_pool_thread_entry entries[CRMM_PRIV_POOL_THREAD_ENTRIES];
+    crmm_priv_pool_thread_entry by_id[CRMM_PRIV_POOL_THREAD_ENTRIES];
+    crmm_priv_pool_thread_entry by_handle[CRMM_PRIV_POOL_THREAD_ENTRIES];
     crmm_priv_pool_cache *first; /* all of this thread's; guarded by the lock of all pools */
     uint32_t collisions;         /* with other threads at a heap's lock */
 } crmm_priv_pool_thread;
@@ -112,28 +119,55 @@ typedef struct crmm_priv_pool_thread {
 extern __thread crmm_priv_pool_thread *crmm_priv_pool_self
     __attribute__((tls_model("initial-exec")));
 
-/* Find it among all of this thread's, or make it. `is_default`: it is one of the default streams.
- * NULL: no host memory. */
-crmm_priv_pool_cache *crmm_priv_pool_find_cache(crmm_priv_pool *pool, uint64_t id, bool is_default);
+/* Find the one for the stream with an id, behind a handle, among all of this thread's, or make it.
+ * It is found without that from then on. NULL: no host memory. */
+crmm_priv_pool_cache *crmm_priv_pool_find_cache(crmm_priv_pool *pool, uint64_t id,
+                                                crmm_stream handle);
+
+/* From now on this cache of the calling thread is behind a handle. */
+void crmm_priv_pool_remember_handle(const crmm_priv_pool *pool, crmm_priv_pool_cache *cache,
+                                    crmm_stream handle);
 
 /* In a forked child: the thread that is left has no caches, its parent has them. */
 void crmm_priv_pool_forget_caches(void);
 
-/* This thread's cache for a stream, if it was used before. NULL: see crmm_priv_pool_find_cache().
- */
-static inline crmm_priv_pool_cache *crmm_priv_pool_cache_of(const crmm_priv_pool *pool, uint64_t id)
+/* The cache in an entry of this pool and stream. NULL: it is another one's. */
+static inline crmm_priv_pool_cache *crmm_priv_pool_cache_in(
+    const crmm_priv_pool_thread_entry *entry, uint64_t serial, uint64_t key)
 {
-    const uint64_t serial = __atomic_load_n(&pool->serial, __ATOMIC_RELAXED);
-    const crmm_priv_pool_thread_entry *entry =
-        &crmm_priv_pool_self->entries[(id + serial) % CRMM_PRIV_POOL_THREAD_ENTRIES];
-
-    if (__builtin_expect(entry->id != id || entry->serial != serial, 0)) {
+    if (__builtin_expect(entry->key != key || entry->serial != serial, 0)) {
         return NULL;
     }
     if (entry->cache == NULL) {
         __builtin_unreachable(); /* no pool has the number of an entry that is not in use */
     }
     return entry->cache;
+}
+
+/* This thread's cache for a stream, if it was used before. NULL: see crmm_priv_pool_find_cache().
+ */
+static inline crmm_priv_pool_cache *crmm_priv_pool_cache_of(const crmm_priv_pool *pool, uint64_t id)
+{
+    const uint64_t serial = __atomic_load_n(&pool->serial, __ATOMIC_RELAXED);
+    size_t at = (id + serial) % CRMM_PRIV_POOL_THREAD_ENTRIES;
+
+    return crmm_priv_pool_cache_in(&crmm_priv_pool_self->by_id[at], serial, id);
+}
+
+/*
+ * The same by the stream's handle, so that CUDA need not be asked for its id. A handle may come
+ * back for another stream, of which this thread knows since its first allocation there. Before
+ * that, what is given back on it goes into the older one's cache, where nobody gets it too early:
+ * no fence is recorded without looking at the id.
+ */
+static inline crmm_priv_pool_cache *crmm_priv_pool_cache_behind(const crmm_priv_pool *pool,
+                                                                crmm_stream handle)
+{
+    const uint64_t serial = __atomic_load_n(&pool->serial, __ATOMIC_RELAXED);
+    /* Streams are objects of some hundred bytes. */
+    size_t at = (((uintptr_t)handle >> 8) + serial) % CRMM_PRIV_POOL_THREAD_ENTRIES;
+
+    return crmm_priv_pool_cache_in(&crmm_priv_pool_self->by_handle[at], serial, (uintptr_t)handle);
 }
 
 /* ---- using it ---- */
@@ -164,6 +198,15 @@ static inline size_t crmm_priv_pool_cache_granule(const crmm_priv_pool_cache *ca
     return offset >> shift | offset << (8 * sizeof(offset) - shift);
 }
 
+/* Bytes were given back. Whether it is time to look at crmm_priv_pool_cache_look(). */
+static inline bool crmm_priv_pool_cache_count(crmm_priv_pool_cache *cache, size_t bytes)
+{
+    int64_t left = __atomic_load_n(&cache->left, __ATOMIC_RELAXED) - (int64_t)bytes;
+
+    __atomic_store_n(&cache->left, left, __ATOMIC_RELAXED);
+    return left < 0;
+}
+
 /* Put a block on a shelf that is not full. Whether it is time to look at
  * crmm_priv_pool_cache_look(). */
 static inline bool crmm_priv_pool_cache_push(crmm_priv_pool_cache *cache,
@@ -175,8 +218,7 @@ static inline bool crmm_priv_pool_cache_push(crmm_priv_pool_cache *cache,
     shelf->next = next + 1;
     *next = block;
     __atomic_store_n(&cache->bytes, cache->bytes + bytes, __ATOMIC_RELAXED);
-    cache->left -= (int64_t)bytes;
-    return cache->left < 0 || __atomic_load_n(&cache->wanted, __ATOMIC_RELAXED) != 0;
+    return crmm_priv_pool_cache_count(cache, bytes);
 }
 
 /* The same where the shelf may be full. Takes the lock. */

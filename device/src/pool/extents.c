@@ -750,6 +750,16 @@ uint32_t crmm_priv_extents_take(crmm_priv_extents *extents, uint32_t index, uint
     return index;
 }
 
+uint32_t crmm_priv_extents_divide(crmm_priv_extents *extents, uint32_t index, uint32_t size)
+{
+    extents->used_granules -= get(extents, index)->size;
+    uint32_t second = cut_back(extents, index, size);
+
+    extents->used_granules += size;
+    make(extents, second, CRMM_PRIV_POOL_USED);
+    return second;
+}
+
 uint32_t crmm_priv_extents_take_run(crmm_priv_extents *extents, uint32_t first, uint32_t size)
 {
     uint16_t owner = get(extents, first)->owner;

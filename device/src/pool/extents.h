@@ -141,6 +141,10 @@ uint32_t crmm_priv_extents_find_thrifty(const crmm_priv_extents *extents, uint32
 uint32_t crmm_priv_extents_take(crmm_priv_extents *extents, uint32_t index, uint32_t size,
                                 uint32_t alignment);
 
+/* Make two of an extent in use, after crmm_priv_extents_reserve(): the first keeps `size` granules.
+ * The index of the second. */
+uint32_t crmm_priv_extents_divide(crmm_priv_extents *extents, uint32_t index, uint32_t size);
+
 /*
  * Take `size` granules from the run of free neighbours that begins at `first`, which is long
  * enough, after crmm_priv_extents_reserve(). The index of the extent in use.

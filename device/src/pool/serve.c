@@ -105,13 +105,10 @@ static uint32_t find(const request *req, const crmm_priv_extents *extents,
     if (!req->pool->is_tight || req->alignment > 1) {
         return crmm_priv_extents_find(extents, req->size, req->alignment, sources, count);
     }
-    if (!req->pool->is_in_place) {
-        return crmm_priv_extents_find_thrifty(extents, req->size, sources, count, chunk_size,
-                                              &req->pool->chunks);
-    }
-    return req->size > CRMM_PRIV_POOL_LARGEST_CLASS
+    return req->pool->is_in_place
                ? crmm_priv_extents_find_lowest(extents, req->size, sources, count)
-               : crmm_priv_extents_find(extents, req->size, 1, sources, count);
+               : crmm_priv_extents_find_thrifty(extents, req->size, sources, count, chunk_size,
+                                                &req->pool->chunks);
 }
 
 /* Take the best of some sources; the heap is locked. NULL: there is nothing. */
@@ -598,6 +595,8 @@ static void *without_waiting(const request *req, bool is_direct, crmm_priv_pool_
         ptr = search_flushed(req, is_direct);
     }
     if (ptr == NULL) {
+        /* For the next time: now what they had at hand is in the heaps. */
+        crmm_priv_pool_want(req->pool, req->stream);
         ptr = gather_all(req, is_direct);
     }
     if (ptr == NULL) {
@@ -694,7 +693,9 @@ static void *try_all(const request *req, bool is_direct, crmm_priv_pool_growth *
             return ptr;
         }
     }
-    crmm_priv_pool_want(req->pool, req->stream);
+    if (req->pool->is_tight) {
+        crmm_priv_pool_want(req->pool, req->stream);
+    }
     ptr = without_waiting(req, is_direct, growth);
     return ptr != NULL ? ptr : by_waiting(req, is_direct, growth);
 }
@@ -709,6 +710,67 @@ static void *serve_cold(const request *req, bool is_direct, crmm_priv_pool_growt
         crmm_priv_restore_error(&before);
     }
     return ptr;
+}
+
+/* An extent of the request's heap goes back as what its stream gave back just now. */
+static void give_back(const request *req, uint32_t index)
+{
+    crmm_priv_extents *extents = &req->heap->extents;
+    uint16_t owner = crmm_priv_pool_owner(req);
+
+    if (crmm_priv_extents_reserve_owner(extents, owner)) {
+        crmm_priv_extents_release(extents, index, owner,
+                                  req->stream == NULL ? 0
+                                                      : crmm_priv_pool_stream_epoch(req->stream));
+    } else {
+        crmm_priv_extents_release(extents, index, CRMM_PRIV_POOL_STRANDED,
+                                  __atomic_load_n(&req->pool->stranded_epoch, __ATOMIC_ACQUIRE));
+    }
+}
+
+/*
+ * Small blocks for a thread among several: all that is left of the 16 KiB that their marks have in
+ * one line, so that no other thread writes there. The last ones first, so that they are handed out
+ * in order of address. The first block; `fetched` of at most `most` others in `extra`. NULL: there
+ * is no such place.
+ */
+static void *take_line(const request *req, const crmm_priv_extent_source *sources, size_t count,
+                       void **extra, uint32_t most, uint32_t *fetched)
+{
+    enum { LINE = 64 };
+    crmm_priv_extents *extents = &req->heap->extents;
+
+    if (!crmm_priv_extents_reserve(extents)) {
+        return NULL;
+    }
+    uint32_t index = crmm_priv_extents_find(extents, LINE, LINE, sources, count);
+    if (index == 0) {
+        return NULL;
+    }
+    index = crmm_priv_extents_take(extents, index, LINE, LINE);
+    void *first = address_of(extents->all[index].at);
+    uint32_t blocks = LINE / req->size;
+    for (uint32_t i = 1; i < blocks && i <= most; i++) {
+        if (!crmm_priv_extents_reserve(extents)) {
+            break;
+        }
+        index = crmm_priv_extents_divide(extents, index, req->size);
+        extra[(*fetched)++] = address_of(extents->all[index].at);
+    }
+    /* The last one is as long as what is left. */
+    if (extents->all[index].size > req->size && crmm_priv_extents_reserve(extents)) {
+        give_back(req, crmm_priv_extents_divide(extents, index, req->size));
+    }
+    return first;
+}
+
+/* Whether blocks are so small that several have their marks in one line, and there are threads that
+ * could write to it. */
+static bool shares_lines(const request *req, uint32_t more)
+{
+    enum { SMALL = 32 }; /* granules: 8 KiB */
+
+    return more > 0 && req->size <= SMALL && !req->pool->is_tight && req->pool->cache_count > 1;
 }
 
 crmm_status crmm_priv_pool_serve(crmm_priv_pool *pool, crmm_priv_pool_cache *cache,
@@ -726,7 +788,14 @@ crmm_status crmm_priv_pool_serve(crmm_priv_pool *pool, crmm_priv_pool_cache *cac
     size_t count = near_sources(&req, sources);
 
     req.heap = lock_own(pool, cache);
-    void *found = take(&req, req.heap, sources, count, is_direct);
+    void *found = NULL;
+    if (shares_lines(&req, *more)) {
+        found = take_line(&req, sources, count, extra, CRMM_PRIV_POOL_MOST_SMALL, &fetched);
+        *more = fetched;
+    }
+    if (found == NULL) {
+        found = take(&req, req.heap, sources, count, is_direct);
+    }
     while (found != NULL && fetched < *more) {
         void *another = take(&req, req.heap, sources, count, is_direct);
         if (another == NULL) {

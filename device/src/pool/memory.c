@@ -62,9 +62,13 @@ static crmm_priv_pool_growth grow_in_place(const crmm_priv_pool_request *request
     size_t held = crmm_priv_pool_held(pool);
     limit = limit < pool->maximum ? limit : pool->maximum;
 
-    /* Pages beyond the limit are moved here, as far as there are any. */
+    /* What threads left behind when they went to heaps of their own comes first. Pages beyond the
+     * limit are moved here, as far as there are any. */
     uint32_t moved = 0;
-    if (held + crmm_priv_pool_bytes_of(size) > limit && pool->can_move) {
+    if (pool->can_move && crmm_priv_pool_heap_count(pool) > 1) {
+        moved = crmm_priv_pool_move_surplus(request, &plan);
+    }
+    if (moved == 0 && held + crmm_priv_pool_bytes_of(size) > limit && pool->can_move) {
         size_t beyond = held + crmm_priv_pool_bytes_of(size) - limit;
         beyond = crmm_priv_pool_round_up(
             beyond < crmm_priv_pool_bytes_of(size) ? beyond : crmm_priv_pool_bytes_of(size),

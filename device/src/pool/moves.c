@@ -80,11 +80,11 @@ static uint32_t movable_pages(const crmm_priv_pool *pool, const crmm_priv_extent
 
 /* Up to `want` pages that are wholly free and of use to the request, smallest extents first; they
  * are marked as leaving. Their number. The heap is locked. */
-static uint32_t find_donors(const crmm_priv_pool_request *request, const crmm_priv_pool_plan *plan,
-                            uint32_t want, donation *found)
+static uint32_t find_donors(const crmm_priv_pool_request *request, crmm_priv_pool_heap *heap,
+                            const crmm_priv_pool_plan *plan, uint32_t want, donation *found)
 {
     const crmm_priv_pool *pool = request->pool;
-    crmm_priv_extents *extents = &request->heap->extents;
+    crmm_priv_extents *extents = &heap->extents;
     uint32_t page = crmm_priv_pool_granules_of(pool->page);
     uint32_t count = 0;
 
@@ -121,15 +121,15 @@ static uint32_t find_donors(const crmm_priv_pool_request *request, const crmm_pr
 
 /* Make the request's stream wait for what it takes to have `want` pages to move, as far as there is
  * a fence for it. */
-static void wait_for_donors(const crmm_priv_pool_request *request, const crmm_priv_pool_plan *plan,
-                            uint32_t want)
+static void wait_for_donors(const crmm_priv_pool_request *request, crmm_priv_pool_heap *heap,
+                            const crmm_priv_pool_plan *plan, uint32_t want)
 {
-    const crmm_priv_extents *extents = &request->heap->extents;
+    const crmm_priv_extents *extents = &heap->extents;
     uint32_t page = crmm_priv_pool_granules_of(request->pool->page);
     crmm_priv_pool_waits waits = {0};
     uint32_t count = 0;
 
-    crmm_priv_pool_heap_lock(request->heap);
+    crmm_priv_pool_heap_lock(heap);
     for (uint32_t i = 1; i < extents->capacity && count < want; i++) {
         const crmm_priv_extent *extent = &extents->all[i];
         uint64_t at = 0;
@@ -142,7 +142,7 @@ static void wait_for_donors(const crmm_priv_pool_request *request, const crmm_pr
             count += pages;
         }
     }
-    crmm_priv_pool_heap_unlock(request->heap);
+    crmm_priv_pool_heap_unlock(heap);
     (void)crmm_priv_pool_wait_for(request, &waits);
 }
 
@@ -174,23 +174,24 @@ static bool move_page(crmm_priv_pool *pool, uint64_t from, uint64_t to)
     return true;
 }
 
-uint32_t crmm_priv_pool_move_into(const crmm_priv_pool_request *request,
-                                  const crmm_priv_pool_plan *plan, uint32_t limit)
+/* The same from one heap, behind what lies after the first `done` granules of the part. */
+static uint32_t move_from(const crmm_priv_pool_request *request, crmm_priv_pool_heap *heap,
+                          const crmm_priv_pool_plan *plan, uint32_t done, uint32_t limit)
 {
     crmm_priv_pool *pool = request->pool;
-    crmm_priv_pool_heap *heap = request->heap;
     uint32_t page = crmm_priv_pool_granules_of(pool->page);
-    uint32_t done = 0;
     donation donors[MOST_PAGES];
 
-    wait_for_donors(request, plan, limit / page);
+    wait_for_donors(request, heap, plan, (limit - done) / page);
     while (done < limit) {
         uint32_t want = (limit - done) / page;
-        crmm_priv_pool_heap_lock(heap);
         uint64_t to = plan->at + done;
-        uint32_t count = find_donors(request, plan, want < MOST_PAGES ? want : MOST_PAGES, donors);
-        crmm_priv_pool_heap_unlock(heap);
         uint32_t moved = 0;
+
+        crmm_priv_pool_heap_lock(heap);
+        uint32_t count =
+            find_donors(request, heap, plan, want < MOST_PAGES ? want : MOST_PAGES, donors);
+        crmm_priv_pool_heap_unlock(heap);
         while (moved < count && move_page(pool, donors[moved].at, to + (uint64_t)moved * page)) {
             moved++;
         }
@@ -203,6 +204,40 @@ uint32_t crmm_priv_pool_move_into(const crmm_priv_pool_request *request,
         (void)__atomic_fetch_add(&pool->moves, moved, __ATOMIC_RELAXED);
         if (moved < count || count == 0) {
             break;
+        }
+    }
+    return done;
+}
+
+uint32_t crmm_priv_pool_move_into(const crmm_priv_pool_request *request,
+                                  const crmm_priv_pool_plan *plan, uint32_t limit)
+{
+    return move_from(request, request->heap, plan, 0, limit);
+}
+
+/* Whether more than a fifth of a heap is free: its threads have gone, or need it no more. */
+static bool has_surplus(crmm_priv_pool_heap *heap)
+{
+    enum { FIFTH = 4 };
+
+    if (!crmm_priv_pool_heap_try(heap)) {
+        return false;
+    }
+    bool found = heap->extents.free_granules > heap->extents.used_granules / FIFTH;
+    crmm_priv_pool_heap_unlock(heap);
+    return found;
+}
+
+uint32_t crmm_priv_pool_move_surplus(const crmm_priv_pool_request *request,
+                                     const crmm_priv_pool_plan *plan)
+{
+    uint32_t heaps = crmm_priv_pool_heap_count(request->pool);
+    uint32_t done = 0;
+
+    for (uint32_t i = 0; i < heaps && done < plan->size; i++) {
+        crmm_priv_pool_heap *heap = crmm_priv_pool_heap_of(request->pool, i);
+        if (heap != request->heap && has_surplus(heap)) {
+            done = move_from(request, heap, plan, done, plan->size);
         }
     }
     return done;

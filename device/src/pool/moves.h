@@ -15,6 +15,10 @@
 uint32_t crmm_priv_pool_move_into(const crmm_priv_pool_request *request,
                                   const crmm_priv_pool_plan *plan, uint32_t limit);
 
+/* The same from other heaps of which much is free. */
+uint32_t crmm_priv_pool_move_surplus(const crmm_priv_pool_request *request,
+                                     const crmm_priv_pool_plan *plan);
+
 bool crmm_priv_pool_has_leaving(crmm_priv_pool_heap *heap);
 
 #endif

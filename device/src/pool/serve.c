@@ -14,7 +14,7 @@ enum {
     COLLISION = 8       /* what one counts */
 };
 
-static const size_t WORTH_A_HEAP = (size_t)64 << 20; /* bytes of a pool for each of its heaps */
+static const size_t WORTH_A_HEAP = (size_t)16 << 20; /* bytes of a pool for each of its heaps */
 
 typedef crmm_priv_pool_request request;
 
@@ -729,15 +729,14 @@ static void give_back(const request *req, uint32_t index)
 }
 
 /*
- * Small blocks for a thread among several: all that is left of the 16 KiB that their marks have in
- * one line, so that no other thread writes there. The last ones first, so that they are handed out
- * in order of address. The first block; `fetched` of at most `most` others in `extra`. NULL: there
- * is no such place.
+ * Small blocks for a thread among several: all of the 32 KiB that have their marks in two lines,
+ * which processors fetch together, so that no other thread writes there. The first block; `fetched`
+ * of at most `most` others in `extra`. NULL: there is no such place.
  */
 static void *take_line(const request *req, const crmm_priv_extent_source *sources, size_t count,
                        void **extra, uint32_t most, uint32_t *fetched)
 {
-    enum { LINE = 64 };
+    enum { LINE = 128 };
     crmm_priv_extents *extents = &req->heap->extents;
 
     if (!crmm_priv_extents_reserve(extents)) {

@@ -331,6 +331,17 @@ static bool ask(crmm_priv_pool_streams *streams, crmm_priv_pool_stream *stream, 
     return complete;
 }
 
+/* Of a stream that is behind, ask the oldest fence, and not every time: a question costs more than
+ * most of what depends on the answer. */
+static bool ask_late(crmm_priv_pool_streams *streams, crmm_priv_pool_stream *stream)
+{
+    enum { SELDOM = 4 };
+    uint32_t late = __atomic_fetch_add(&stream->late, 1, __ATOMIC_RELAXED);
+
+    return late % SELDOM == 0 &&
+           ask(streams, stream, crmm_priv_pool_stream_done(stream) + 1, false);
+}
+
 void crmm_priv_pool_stream_poll(crmm_priv_pool_streams *streams, crmm_priv_pool_stream *stream)
 {
     uint64_t fenced = __atomic_load_n(&stream->fenced, __ATOMIC_ACQUIRE);
@@ -338,12 +349,17 @@ void crmm_priv_pool_stream_poll(crmm_priv_pool_streams *streams, crmm_priv_pool_
     if (fenced <= crmm_priv_pool_stream_done(stream)) {
         return;
     }
+    if (__atomic_load_n(&stream->late, __ATOMIC_RELAXED) != 0 && !ask_late(streams, stream)) {
+        return;
+    }
     /* Most often all is complete. If not, go on from the oldest. */
     if (ask(streams, stream, crmm_priv_pool_stream_done(stream) + 1, true)) {
+        __atomic_store_n(&stream->late, 0, __ATOMIC_RELAXED);
         return;
     }
     while (ask(streams, stream, crmm_priv_pool_stream_done(stream) + 1, false)) {
     }
+    __atomic_store_n(&stream->late, 1, __ATOMIC_RELAXED);
 }
 
 /* ---- waiting ---- */

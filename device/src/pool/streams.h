@@ -59,6 +59,7 @@ typedef struct crmm_priv_pool_stream {
 
     _Alignas(64) uint64_t done; /* all up to this epoch is complete */
     uint64_t fenced;            /* the newest epoch with a fence */
+    uint32_t late; /* times in a row that it was not complete when it was asked about */
     crmm_priv_spin lock;
     crmm_priv_fence fences[CRMM_PRIV_POOL_FENCES];
 } crmm_priv_pool_stream;

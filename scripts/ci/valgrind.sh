@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # The suites under valgrind's memcheck; the emulation is below all of them, so its own tests are left
-# out, which take long.
+# out, which take long, as do the pool's model and its mutants.
 # shellcheck source=scripts/ci/common.sh
 . "$(dirname "$0")/common.sh"
 
@@ -18,7 +18,8 @@ wrapper="valgrind --trace-children=yes --trace-children-skip=/usr/bin/*,/bin/*,*
 wrapper+=" --leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite"
 wrapper+=" --log-file=$reports/%p.log"
 status=0
-run_tests "$folder" --wrap "$wrapper" --timeout-multiplier 10 --suite crmm --no-suite headers || status=1
+run_tests "$folder" --wrap "$wrapper" --timeout-multiplier 10 --suite crmm --no-suite headers \
+    --no-suite pool-model || status=1
 # The shell that runs a script is under valgrind too; each report names its program.
 ours=$(grep -rl "^==[0-9]*== Command: $folder/" "$reports" | wc -l)
 grep -rL "^==[0-9]*== Command: $folder/" "$reports" | xargs -r rm

@@ -657,6 +657,8 @@ static void *by_waiting(const request *req, bool is_direct, crmm_priv_pool_growt
 
     crmm_priv_pool_set_solo(req->pool, 0);
     (void)crmm_priv_pool_flush_all(req->pool);
+    /* A lone stream's memory is not looked at for what is complete, and would stay the oldest. */
+    crmm_priv_pool_set_solo(req->pool, 0);
     while (ptr == NULL && wait_for_oldest(req->pool)) {
         ptr = look_again(req, is_direct, growth);
     }

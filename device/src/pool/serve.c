@@ -572,7 +572,7 @@ static void *grow(const request *req, bool is_direct, crmm_priv_pool_growth *gro
 static void *grow_anew(const request *req, bool is_direct, crmm_priv_pool_growth *growth)
 {
     crmm_priv_pool *pool = req->pool;
-    size_t need = ((size_t)req->size + req->alignment) << CRMM_PRIV_POOL_GRANULE_SHIFT;
+    size_t need = (size_t)crmm_priv_pool_need(req) << CRMM_PRIV_POOL_GRANULE_SHIFT;
     size_t held = crmm_priv_pool_held(pool);
 
     if (*growth == CRMM_PRIV_POOL_AT_MAXIMUM && need > pool->maximum) {

@@ -503,3 +503,493 @@ Test(pool_memory_resource, allocate_sync_gives_memory_without_pending_work)
     cuda(cudaStreamDestroy(stream));
     crmm_resource_release(&pool);
 }
+
+/* ---- giving back ---- */
+
+Test(pool_memory_resource, gives_back_by_address_alone)
+{
+    crmm_resource *vmm = make_vmm();
+    crmm_resource *upstreams[] = {crmm_cuda_memory_resource(), vmm};
+
+    misuse_recorder_start();
+    cudaStream_t stream = make_stream();
+    for (size_t i = 0; i < sizeof(upstreams) / sizeof(upstreams[0]); i++) {
+        for (size_t tight = 0; tight <= 1; tight++) {
+            crmm_resource *pool = make_pool(upstreams[i], .tight = tight);
+            void *ptrs[KINDS];
+            for (size_t k = 0; k < KINDS; k++) {
+                expect_success(
+                    crmm_allocate(pool, stream, kinds[k].bytes, kinds[k].alignment, &ptrs[k]));
+            }
+            for (size_t k = 0; k < KINDS; k++) {
+                size_t before = info_of(pool).live;
+                crmm_deallocate_ptr(pool, stream, ptrs[k]);
+                cr_assert(before - info_of(pool).live >= kinds[k].bytes);
+                expect_misuse(crmm_deallocate_ptr(pool, stream, ptrs[k]), CRMM_MISUSE_DOUBLE_FREE,
+                              "was given back before");
+                misuse_recorder_start();
+            }
+            expect_equal(info_of(pool).live, 0);
+            expect_sound_books(pool);
+            crmm_resource_release(&pool);
+        }
+    }
+    crmm_resource *heap_pool = make_pool(crmm_malloc_memory_resource(), .tight = 0);
+    void *ptr = NULL;
+    expect_success(crmm_allocate_sync(heap_pool, 1000, 256, &ptr));
+    crmm_deallocate_sync(heap_pool, ptr, 1000, 256);
+    expect_equal(info_of(heap_pool).live, 0);
+    crmm_resource_release(&heap_pool);
+    expect_equal(misuse_recorded()->count, 0);
+    cuda(cudaStreamDestroy(stream));
+    crmm_resource_release(&vmm);
+}
+
+/* Whatever is wrong with a free is found, and leaves the block and the books as they were. */
+Test(pool_memory_resource, finds_frees_of_what_it_did_not_hand_out_so)
+{
+    crmm_resource *vmm = make_vmm();
+    crmm_resource *upstreams[] = {crmm_cuda_memory_resource(), vmm};
+
+    cudaStream_t stream = make_stream();
+    misuse_recorder_start();
+    for (size_t i = 0; i < sizeof(upstreams) / sizeof(upstreams[0]); i++) {
+        crmm_resource *pool = make_pool(upstreams[i], .tight = 0);
+        for (size_t k = 0; k < KINDS; k++) {
+            size_t bytes = kinds[k].bytes;
+            size_t alignment = kinds[k].alignment;
+            char *ptr = NULL;
+            expect_success(crmm_allocate(pool, stream, bytes, alignment, (void **)&ptr));
+            cuda(cudaMemsetAsync(ptr, (int)k + 1, bytes, stream));
+            crmm_memory_info before = info_of(pool);
+            expect_misuse(crmm_deallocate(pool, stream, ptr, bytes * 2 + 256, alignment),
+                          CRMM_MISUSE_SIZE_MISMATCH, "given back with");
+            cr_assert(misuse_recorded()->latest.ptr == ptr);
+            expect_equal(misuse_recorded()->latest.bytes, bytes * 2 + 256);
+            expect_text(misuse_recorded()->resource_name, "pool_memory_resource");
+            expect_misuse(crmm_deallocate(pool, stream, ptr, PTRDIFF_MAX, alignment),
+                          CRMM_MISUSE_SIZE_MISMATCH, "given back with");
+            if (bytes > 256) {
+                expect_misuse(crmm_deallocate(pool, stream, ptr + 256, bytes - 256, 256),
+                              CRMM_MISUSE_FOREIGN_POINTER, "no block of this pool begins at");
+            }
+            expect_misuse(crmm_deallocate(pool, stream, ptr + 1, bytes, alignment),
+                          CRMM_MISUSE_FOREIGN_POINTER, "no block of this pool begins at");
+            expect_misuse(crmm_deallocate(pool, stream, &before, bytes, alignment),
+                          CRMM_MISUSE_FOREIGN_POINTER, "is not from this pool");
+            expect_misuse(crmm_deallocate_ptr(pool, stream, &before), CRMM_MISUSE_FOREIGN_POINTER,
+                          "is not from this pool");
+            expect_misuse(crmm_deallocate_ptr(pool, stream, ptr + 256 * (bytes > 256) + 1),
+                          CRMM_MISUSE_FOREIGN_POINTER, "no block");
+            crmm_memory_info after = info_of(pool);
+            cr_assert(memcmp(&before, &after, sizeof(before)) == 0);
+            cuda(cudaStreamSynchronize(stream));
+            cr_assert(device_has(ptr, (int)k + 1, bytes));
+            crmm_deallocate(pool, stream, ptr, bytes, alignment);
+            expect_misuse(crmm_deallocate(pool, stream, ptr, bytes, alignment),
+                          CRMM_MISUSE_DOUBLE_FREE, "was given back before");
+            expect_misuse(crmm_deallocate_sync(pool, ptr, bytes, alignment),
+                          CRMM_MISUSE_DOUBLE_FREE, "was given back before");
+            expect_equal(info_of(pool).live, 0);
+            expect_sound_books(pool);
+        }
+        crmm_resource_release(&pool);
+    }
+    cuda(cudaStreamDestroy(stream));
+    crmm_resource_release(&vmm);
+}
+
+Test(pool_memory_resource, its_functions_refuse_other_classes)
+{
+    crmm_resource *pool = make_pool(crmm_cuda_memory_resource(), .tight = 0);
+    crmm_resource *other = crmm_cuda_memory_resource();
+    crmm_pool_statistics statistics = {.struct_size = 0};
+    void *ptr = take(pool, NULL, 256);
+
+    misuse_recorder_start();
+    expect_misuse(expect_equal(crmm_pool_memory_resource_pool_size(other), 0),
+                  CRMM_MISUSE_WRONG_CLASS, "crmm_pool_memory_resource_pool_size");
+    expect_status(crmm_pool_memory_resource_retire_stream(other, NULL),
+                  CRMM_ERROR_INVALID_ARGUMENT);
+    expect_status(crmm_pool_memory_resource_retire_stream(NULL, NULL), CRMM_ERROR_INVALID_ARGUMENT);
+    expect_status(crmm_pool_memory_resource_snapshot(pool, NULL, NULL),
+                  CRMM_ERROR_INVALID_ARGUMENT);
+    expect_status(crmm_pool_memory_resource_snapshot(other, NULL, NULL),
+                  CRMM_ERROR_INVALID_ARGUMENT);
+    expect_status(crmm_pool_memory_resource_chunk(other, ptr, NULL, NULL),
+                  CRMM_ERROR_INVALID_ARGUMENT);
+    expect_status(crmm_pool_memory_resource_chunk(pool, &ptr, NULL, NULL),
+                  CRMM_ERROR_INVALID_ARGUMENT);
+    expect_status(crmm_pool_memory_resource_statistics(pool, NULL), CRMM_ERROR_INVALID_ARGUMENT);
+    expect_status(crmm_pool_memory_resource_statistics(pool, &statistics),
+                  CRMM_ERROR_INVALID_ARGUMENT);
+    statistics.struct_size = sizeof(statistics);
+    expect_status(crmm_pool_memory_resource_statistics(other, &statistics),
+                  CRMM_ERROR_INVALID_ARGUMENT);
+    /* An older caller's struct is filled as far as it goes. */
+    statistics.struct_size = offsetof(crmm_pool_statistics, at_hand);
+    statistics.streams = 77;
+    expect_success(crmm_pool_memory_resource_statistics(pool, &statistics));
+    expect_equal(statistics.streams, 77);
+    crmm_deallocate(pool, NULL, ptr, 256, 256);
+    crmm_resource_release(&pool);
+}
+
+/* ---- captures ---- */
+
+Test(pool_memory_resource, a_stream_that_is_captured_gets_nothing_and_stays_valid)
+{
+    crmm_resource *vmm = make_vmm();
+    crmm_resource *upstreams[] = {crmm_cuda_memory_resource(), vmm};
+
+    cudaStream_t captured = make_stream();
+    cudaStream_t other = make_stream();
+    for (size_t i = 0; i < sizeof(upstreams) / sizeof(upstreams[0]); i++) {
+        crmm_resource *pool = make_pool(upstreams[i], .maximum_pool_size = 64 * MIB);
+        void *ptr = take(pool, captured, 1000);
+        void *large = take(pool, captured, 3 * MIB);
+        void *refused = &refused;
+        cudaGraph_t graph = NULL;
+
+        misuse_recorder_start();
+        cuda(cudaStreamBeginCapture(captured, cudaStreamCaptureModeGlobal));
+        expect_failure(crmm_allocate(pool, captured, 1000, 256, &refused), CRMM_ERROR_UNSUPPORTED,
+                       "is being captured");
+        expect_status(crmm_allocate(pool, captured, 8 * MIB, 4096, &refused),
+                      CRMM_ERROR_UNSUPPORTED);
+        cr_assert(refused == &refused);
+        expect_misuse(crmm_deallocate(pool, captured, ptr, 1000, 256), CRMM_MISUSE_UNSUPPORTED,
+                      "is being captured");
+        expect_misuse(crmm_deallocate_ptr(pool, captured, large), CRMM_MISUSE_UNSUPPORTED,
+                      "is being captured");
+        expect_status(crmm_pool_memory_resource_retire_stream(pool, captured),
+                      CRMM_ERROR_UNSUPPORTED);
+        expect_equal(info_of(pool).allocations, 2);
+        /* All that a pool does for others, growth, waits and giving back included. */
+        void *all = take(pool, other, 56 * MIB);
+        expect_status(crmm_allocate(pool, other, 32 * MIB, 256, &refused),
+                      CRMM_ERROR_OUT_OF_MEMORY);
+        crmm_deallocate(pool, other, all, 56 * MIB, 256);
+        expect_success(crmm_allocate_sync(pool, 40 * MIB, 256, &all));
+        crmm_deallocate_sync(pool, all, 40 * MIB, 256);
+        expect_success(crmm_pool_memory_resource_retire_stream(pool, other));
+        expect_success(crmm_resource_trim(pool, 0, NULL));
+        cuda(cudaStreamEndCapture(captured, &graph));
+        cr_assert(graph != NULL);
+        cuda(cudaGraphDestroy(graph));
+        expect_equal(misuse_recorded()->count, 2);
+        crmm_deallocate(pool, captured, ptr, 1000, 256);
+        crmm_deallocate(pool, captured, large, 3 * MIB, 256);
+        expect_equal(misuse_recorded()->count, 2);
+        expect_sound_books(pool);
+        crmm_resource_release(&pool);
+    }
+    cuda(cudaStreamDestroy(captured));
+    cuda(cudaStreamDestroy(other));
+    crmm_resource_release(&vmm);
+}
+
+/* Setting up lazily, within somebody else's capture, must not spoil it. */
+Test(pool_memory_resource, is_made_and_first_used_beside_a_capture)
+{
+    cudaGraph_t graph = NULL;
+    crmm_resource *vmm = make_vmm();
+    crmm_resource *upstreams[] = {crmm_cuda_memory_resource(), vmm, NULL};
+
+    cudaStream_t captured = make_stream();
+    cudaStream_t other = make_stream();
+    cuda(cudaStreamBeginCapture(captured, cudaStreamCaptureModeGlobal));
+    for (size_t i = 0; i < sizeof(upstreams) / sizeof(upstreams[0]); i++) {
+        crmm_resource *pool = make_pool(upstreams[i], .initial_pool_size = MIB);
+        void *ptr = take(pool, other, 3 * MIB);
+        void *sync = NULL;
+        expect_success(crmm_allocate_sync(pool, 1000, 256, &sync));
+        crmm_deallocate(pool, other, ptr, 3 * MIB, 256);
+        crmm_deallocate_sync(pool, sync, 1000, 256);
+        crmm_resource_release(&pool);
+    }
+    cuda(cudaStreamEndCapture(captured, &graph));
+    cr_assert(graph != NULL);
+    cuda(cudaGraphDestroy(graph));
+    cuda(cudaStreamDestroy(captured));
+    cuda(cudaStreamDestroy(other));
+    crmm_resource_release(&vmm);
+}
+
+/* ---- giving memory back to upstream ---- */
+
+Test(pool_memory_resource, trim_gives_idle_memory_back)
+{
+    crmm_resource *vmm = make_vmm();
+    recording_resource recording;
+
+    recording_resource_init(&recording, ORDERED);
+    recording_expect(true, NULL);
+    crmm_resource *upstreams[] = {vmm, &recording.base};
+    cudaStream_t stream = make_stream();
+    for (size_t i = 0; i < sizeof(upstreams) / sizeof(upstreams[0]); i++) {
+        crmm_resource *pool = make_pool(upstreams[i], .tight = 0);
+        size_t released = 1;
+        void *ptrs[4];
+
+        expect_success(crmm_resource_trim(pool, 0, &released));
+        expect_equal(released, 0);
+        for (size_t k = 0; k < 4; k++) {
+            ptrs[k] = take(pool, stream, 24 * MIB);
+        }
+        void *small = take(pool, stream, 256);
+        size_t held = info_of(pool).held;
+        expect_success(crmm_resource_trim(pool, 0, &released));
+        cr_assert(info_of(pool).held == held - released && info_of(pool).held >= 96 * MIB);
+        held -= released;
+        for (size_t k = 0; k < 4; k++) {
+            crmm_deallocate(pool, stream, ptrs[k], 24 * MIB, 256);
+        }
+        cuda(cudaStreamSynchronize(stream));
+        expect_success(crmm_resource_trim(pool, 60 * MIB, &released));
+        size_t kept = info_of(pool).held;
+        expect_equal(kept + released, held);
+        cr_assert(kept <= 60 * MIB && kept >= 24 * MIB, "%zu", kept);
+        expect_sound_books(pool);
+        expect_success(crmm_resource_trim(pool, 0, NULL));
+        /* What holds the small block stays. */
+        cr_assert(info_of(pool).held > 0 && info_of(pool).held < 48 * MIB);
+        crmm_deallocate(pool, stream, small, 256, 256);
+        cuda(cudaStreamSynchronize(stream));
+        expect_success(crmm_pool_memory_resource_retire_stream(pool, stream));
+        cuda(cudaStreamSynchronize(stream));
+        expect_success(crmm_resource_trim(pool, 0, NULL));
+        expect_equal(info_of(pool).held, 0);
+        if (i == 0) {
+            expect_equal(info_of(vmm).held, 0);
+        }
+        /* And the pool goes on. */
+        ptrs[0] = take(pool, stream, 24 * MIB);
+        crmm_deallocate(pool, stream, ptrs[0], 24 * MIB, 256);
+        crmm_resource_release(&pool);
+    }
+    expect_equal(recording.live_bytes, 0);
+    cr_assert(recording.wrong == 0, "%s", recording.first_wrong);
+    recording_resource_finish(&recording);
+    cuda(cudaStreamDestroy(stream));
+    crmm_resource_release(&vmm);
+}
+
+Test(pool_memory_resource, memory_is_given_back_after_the_work_on_it)
+{
+    crmm_resource *vmm = make_vmm();
+    crmm_resource *pool = make_pool(vmm, .tight = 0);
+    gate held;
+    size_t released = 0;
+
+    cudaStream_t stream = make_stream();
+    void *ptr = take(pool, stream, 8 * MIB);
+    gate_close(&held, stream);
+    cuda(cudaMemsetAsync(ptr, 1, 8 * MIB, stream));
+    crmm_deallocate(pool, stream, ptr, 8 * MIB, 256);
+    expect_equal(info_of(pool).pending, info_of(pool).cached);
+    pthread_t opener = gate_open_later(&held);
+    expect_success(crmm_resource_trim(pool, 0, &released));
+    cr_assert(gate_is_open(&held) || released == 0, "given back under pending work");
+    cr_assert(pthread_join(opener, NULL) == 0);
+    cuda(cudaStreamSynchronize(stream));
+    expect_success(crmm_resource_trim(pool, 0, NULL));
+    expect_equal(info_of(vmm).held, 0);
+    cuda(cudaStreamDestroy(stream));
+    crmm_resource_release(&pool);
+    crmm_resource_release(&vmm);
+}
+
+Test(pool_memory_resource, keeps_no_more_idle_memory_than_its_threshold)
+{
+    static const uint64_t thresholds[] = {CRMM_RELEASE_ALL, 16 << 20, 0};
+    crmm_resource *vmm = make_vmm();
+
+    cudaStream_t stream = make_stream();
+    for (size_t i = 0; i < sizeof(thresholds) / sizeof(thresholds[0]); i++) {
+        crmm_resource *pool =
+            make_pool(vmm, .release_threshold = thresholds[i], .handle_size = 2 * MIB);
+        void *ptrs[8];
+        for (size_t k = 0; k < 8; k++) {
+            ptrs[k] = take(pool, stream, 8 * MIB);
+        }
+        cr_assert(info_of(pool).held >= 64 * MIB); /* live memory may exceed it */
+        for (size_t k = 0; k < 8; k++) {
+            crmm_deallocate(pool, stream, ptrs[k], 8 * MIB, 256);
+            cuda(cudaStreamSynchronize(stream));
+        }
+        /* The next call on the pool finds the last one complete. */
+        void *ptr = take(pool, stream, 8 * MIB);
+        crmm_deallocate_sync(pool, ptr, 8 * MIB, 256);
+        size_t most = thresholds[i] == CRMM_RELEASE_ALL ? 0 : (size_t)thresholds[i];
+        cr_assert(thresholds[i] == 0 ? info_of(vmm).held >= 64 * MIB : info_of(vmm).held <= most,
+                  "%zu bytes are held with a threshold of %llu", info_of(vmm).held,
+                  (unsigned long long)thresholds[i]);
+        expect_sound_books(pool);
+        crmm_resource_release(&pool);
+    }
+    cuda(cudaStreamDestroy(stream));
+    crmm_resource_release(&vmm);
+}
+
+/* Alternating sizes that no free block fits: what is idle moves, up to the target freely. */
+static size_t peak_of(size_t tight, size_t target, uint64_t *moves)
+{
+    crmm_resource *vmm = make_vmm();
+    crmm_resource *pool =
+        make_pool(vmm, .tight = tight, .target_pool_size = target, .handle_size = 2 * MIB);
+    void *ptrs[16];
+
+    cudaStream_t stream = make_stream();
+    for (size_t k = 0; k < 16; k++) {
+        ptrs[k] = take(pool, stream, 4 * MIB);
+    }
+    for (size_t k = 0; k < 16; k += 2) {
+        crmm_deallocate(pool, stream, ptrs[k], 4 * MIB, 256);
+    }
+    void *a = take(pool, stream, 16 * MIB);
+    void *b = take(pool, stream, 16 * MIB);
+    cuda(cudaMemsetAsync(a, 1, 16 * MIB, stream));
+    cuda(cudaMemsetAsync(b, 2, 16 * MIB, stream));
+    cuda(cudaStreamSynchronize(stream));
+    cr_assert(device_has(a, 1, 16 * MIB) && device_has(b, 2, 16 * MIB));
+    expect_sound_books(pool);
+    size_t peak = info_of(vmm).peak_held;
+    *moves = statistics_of(pool).moves;
+    crmm_deallocate(pool, stream, a, 16 * MIB, 256);
+    crmm_deallocate(pool, stream, b, 16 * MIB, 256);
+    for (size_t k = 1; k < 16; k += 2) {
+        crmm_deallocate(pool, stream, ptrs[k], 4 * MIB, 256);
+    }
+    crmm_resource_release(&pool);
+    expect_equal(info_of(vmm).held, 0);
+    crmm_resource_release(&vmm);
+    cuda(cudaStreamDestroy(stream));
+    return peak;
+}
+
+Test(pool_memory_resource, idle_memory_is_moved_before_a_pool_grows)
+{
+    uint64_t moves = 0;
+
+    cr_assert(peak_of(0, 0, &moves) <= 68 * MIB && moves > 0);
+    cr_assert(peak_of(1, 0, &moves) <= 66 * MIB && moves > 0);
+    /* Below the target it grows freely. */
+    cr_assert(peak_of(0, 128 * MIB, &moves) > 68 * MIB && moves == 0);
+}
+
+/* ---- chunks ---- */
+
+enum { MOST_CHUNKS = 256 };
+typedef struct chunk_log {
+    struct {
+        char *base;
+        size_t bytes;
+    } chunks[MOST_CHUNKS];
+    size_t count, bytes, added, removed;
+} chunk_log;
+
+static void note_chunk(void *base, size_t bytes, bool added, void *user_data)
+{
+    chunk_log *log = user_data;
+    size_t at = 0;
+
+    while (at < log->count && log->chunks[at].base != base) {
+        at++;
+    }
+    if (added) {
+        cr_assert(at == log->count, "%p was added twice", base);
+        cr_assert(log->count < MOST_CHUNKS);
+        log->chunks[log->count].base = base;
+        log->chunks[log->count++].bytes = bytes;
+        log->bytes += bytes;
+        log->added++;
+    } else {
+        cr_assert(at < log->count && log->chunks[at].bytes == bytes, "%p was not there", base);
+        log->chunks[at] = log->chunks[--log->count];
+        log->bytes -= bytes;
+        log->removed++;
+    }
+}
+
+static void expect_chunk(const crmm_resource *pool, const chunk_log *log, char *ptr)
+{
+    void *base = NULL;
+    size_t bytes = 0;
+    bool found = false;
+
+    expect_success(crmm_pool_memory_resource_chunk(pool, ptr, &base, &bytes));
+    cr_assert((char *)base <= ptr && ptr < (char *)base + bytes);
+    for (size_t i = 0; i < log->count; i++) {
+        found = found || (log->chunks[i].base == base && log->chunks[i].bytes == bytes);
+    }
+    cr_assert(found, "%p lies in a chunk that nobody was told of", (void *)ptr);
+}
+
+Test(pool_memory_resource, tells_of_every_chunk_once)
+{
+    crmm_resource *vmm = make_vmm();
+    crmm_resource *upstreams[] = {crmm_cuda_memory_resource(), vmm};
+    uint64_t seed = 7;
+
+    cudaStream_t stream = make_stream();
+    for (size_t i = 0; i < 2; i++) {
+        for (size_t tight = 0; tight <= 1; tight++) {
+            chunk_log log = {.count = 0};
+            crmm_resource *pool =
+                make_pool(upstreams[i], .tight = tight, .initial_pool_size = 5 * MIB,
+                          .maximum_pool_size = 100 * MIB, .handle_size = 2 * MIB,
+                          .on_chunk = note_chunk, .on_chunk_user_data = &log);
+            block blocks[24];
+            cr_assert(log.added > 0);
+            for (size_t k = 0; k < 24; k++) {
+                blocks[k] = (block){.bytes = MIB + random_below(&seed, 2 * MIB)};
+                blocks[k].ptr = take(pool, stream, blocks[k].bytes);
+                expect_chunk(pool, &log, blocks[k].ptr);
+                expect_chunk(pool, &log, (char *)blocks[k].ptr + blocks[k].bytes - 1);
+            }
+            for (size_t k = 0; k < 24; k += 2) {
+                crmm_deallocate(pool, stream, blocks[k].ptr, blocks[k].bytes, 256);
+            }
+            void *large = take(pool, stream, 20 * MIB);
+            expect_chunk(pool, &log, large);
+            expect_equal(log.bytes, info_of(pool).held);
+            for (size_t k = 1; k < 24; k += 2) {
+                crmm_deallocate(pool, stream, blocks[k].ptr, blocks[k].bytes, 256);
+            }
+            crmm_deallocate(pool, stream, large, 20 * MIB, 256);
+            cuda(cudaStreamSynchronize(stream));
+            expect_success(crmm_resource_trim(pool, 30 * MIB, NULL));
+            expect_equal(log.bytes, info_of(pool).held);
+            cr_assert(log.removed > 0);
+            crmm_resource_release(&pool);
+            expect_equal(log.count, 0);
+            expect_equal(log.added, log.removed);
+        }
+    }
+    cuda(cudaStreamDestroy(stream));
+    crmm_resource_release(&vmm);
+}
+
+/* Over vmm a chunk is one handle of the size that was asked for. */
+Test(pool_memory_resource, a_chunk_over_vmm_is_one_handle)
+{
+    static const size_t asked[] = {1, 2 * MIB, 3 * MIB, 6 * MIB, 32 * MIB};
+    static const size_t expected[] = {2 * MIB, 2 * MIB, 4 * MIB, 6 * MIB, 32 * MIB};
+    crmm_resource *vmm = make_vmm();
+
+    for (size_t i = 0; i < sizeof(asked) / sizeof(asked[0]); i++) {
+        crmm_resource *pool = make_pool(vmm, .handle_size = asked[i]);
+        char *ptr = take(pool, NULL, 40 * MIB);
+        char *base = NULL;
+        size_t bytes = 0;
+        expect_success(
+            crmm_pool_memory_resource_chunk(pool, ptr + 39 * MIB, (void **)&base, &bytes));
+        expect_equal(bytes, expected[i]);
+        cr_assert(base <= ptr + 39 * MIB && ptr + 39 * MIB < base + bytes);
+        expect_equal(info_of(vmm).held % bytes, 0);
+        crmm_deallocate(pool, NULL, ptr, 40 * MIB, 256);
+        crmm_resource_release(&pool);
+    }
+    crmm_resource_release(&vmm);
+}

@@ -5,6 +5,8 @@
 
 #include <crmm/core/alignment.h>
 #include <crmm/device/cuda_memory_resource.h>
+#include <crmm/device/managed_memory_resource.h>
+#include <crmm/device/size_from_text.h>
 #include <crmm/device/vmm_memory_resource.h>
 
 #include "misuse_recorder.h"
@@ -363,4 +365,56 @@ Test(emulation_pool_memory_resource, a_request_that_no_device_can_serve_is_refus
     crmm_resource_release(&pool);
     expect_equal(info_of(vmm).held, 0);
     crmm_resource_release(&vmm);
+}
+
+/* Managed memory may exceed the device: no maximum means none. */
+Test(emulation_pool_memory_resource, without_a_maximum_managed_memory_exceeds_the_device)
+{
+    cudart_emulated_set_memory(0, 64 * MIB);
+    crmm_resource *pool = make_pool(crmm_managed_memory_resource(), .tight = 0);
+    void *ptr = take(pool, NULL, 128 * MIB);
+
+    crmm_deallocate(pool, NULL, ptr, 128 * MIB, 256);
+    crmm_resource_release(&pool);
+}
+
+/* A share of the device that is left to others: the pool keeps to it. */
+Test(emulation_pool_memory_resource, leaves_others_what_its_maximum_leaves)
+{
+    size_t maximum = 0;
+    void *refused = NULL;
+
+    cudart_emulated_set_memory(0, 64 * MIB);
+    expect_success(crmm_size_from_text("leave=8MiB", &maximum));
+    cr_assert(maximum <= 56 * MIB && maximum >= 48 * MIB);
+    maximum -= maximum % (2 * MIB);
+    crmm_resource *pool = make_pool(NULL, .maximum_pool_size = maximum, .handle_size = 2 * MIB);
+    void *ptr = take(pool, NULL, maximum);
+    expect_status(crmm_allocate(pool, NULL, 256, 256, &refused), CRMM_ERROR_OUT_OF_MEMORY);
+    expect_equal(info_of(crmm_resource_upstream(pool)).peak_held, maximum);
+    crmm_deallocate(pool, NULL, ptr, maximum, 256);
+    crmm_resource_release(&pool);
+}
+
+/* Events are made for reuse, not for each free. */
+Test(emulation_pool_memory_resource, a_stream_has_a_few_events_for_life)
+{
+    crmm_resource *pool = make_pool(crmm_cuda_memory_resource(), .tight = 0);
+    cudaStream_t stream = make_stream();
+    cudaStream_t other = make_stream();
+    unsigned long long events = cudart_emulated_calls("cudaEventCreateWithFlags");
+
+    for (int i = 0; i < 10000; i++) {
+        cudaStream_t on = i % 3 == 0 ? other : stream;
+        size_t bytes = i % 2 == 0 ? 2 * MIB : 70 * KIB;
+        void *ptr = take(pool, on, bytes);
+        crmm_deallocate(pool, on, ptr, bytes, 256);
+    }
+    events = cudart_emulated_calls("cudaEventCreateWithFlags") - events;
+    cr_assert(events <= 32, "%llu events", events);
+    crmm_resource_release(&pool);
+    expect_equal(cudart_emulated_calls("cudaEventCreateWithFlags"),
+                 cudart_emulated_calls("cudaEventDestroy"));
+    cuda(cudaStreamDestroy(stream));
+    cuda(cudaStreamDestroy(other));
 }

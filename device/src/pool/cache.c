@@ -482,9 +482,9 @@ static void retire(crmm_priv_pool_cache *cache)
 
     crmm_priv_bias_lock(&cache->lock);
     flush(cache);
-    cache->stream = NULL;
     crmm_priv_bias_unlock(&cache->lock);
     pthread_mutex_lock(&pool->mutex);
+    cache->stream = NULL; /* others look at it with this lock */
     unlink_of_pool(&pool->caches, cache);
     cache->next_of_pool = pool->orphans;
     pool->orphans = cache;

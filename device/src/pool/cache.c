@@ -488,7 +488,7 @@ static void retire(crmm_priv_pool_cache *cache)
     unlink_of_pool(&pool->caches, cache);
     cache->next_of_pool = pool->orphans;
     pool->orphans = cache;
-    pool->cache_count--;
+    __atomic_store_n(&pool->cache_count, pool->cache_count - 1, __ATOMIC_RELAXED);
     pool->heaps[cache->heap]->users--;
     crmm_priv_pool_set_budget(pool);
     pthread_mutex_unlock(&pool->mutex);
@@ -661,7 +661,7 @@ static crmm_priv_pool_cache *make_cache(crmm_priv_pool *pool, crmm_priv_pool_thr
     pool->heaps[cache->heap]->users++;
     cache->next_of_pool = pool->caches;
     pool->caches = cache;
-    pool->cache_count++;
+    __atomic_store_n(&pool->cache_count, pool->cache_count + 1, __ATOMIC_RELAXED);
     crmm_priv_pool_set_budget(pool);
     pthread_mutex_unlock(&pool->mutex);
     self->first = cache;

@@ -771,7 +771,8 @@ static bool shares_lines(const request *req, uint32_t more)
 {
     enum { SMALL = 32 }; /* granules: 8 KiB */
 
-    return more > 0 && req->size <= SMALL && !req->pool->is_tight && req->pool->cache_count > 1;
+    return more > 0 && req->size <= SMALL && !req->pool->is_tight &&
+           __atomic_load_n(&req->pool->cache_count, __ATOMIC_RELAXED) > 1;
 }
 
 crmm_status crmm_priv_pool_serve(crmm_priv_pool *pool, crmm_priv_pool_cache *cache,

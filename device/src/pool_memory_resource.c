@@ -700,10 +700,15 @@ static crmm_status check_options(const crmm_pool_memory_resource_options *option
                     "%s: options->target_pool_size %zu is more than maximum_pool_size %zu",
                     class_name, options->target_pool_size, maximum);
     }
-    if (options->handle_size > PTRDIFF_MAX / 4 || options->initial_pool_size > PTRDIFF_MAX / 4) {
+    /* Extents count granules in 32 bits, and a range has to be several pages long. */
+    const size_t most = (size_t)(UINT32_MAX / 4) << CRMM_PRIV_POOL_GRANULE_SHIFT;
+    if (options->handle_size > most || options->initial_pool_size > most ||
+        options->target_pool_size > PTRDIFF_MAX / 4) {
         return FAIL(CRMM_ERROR_OUT_OF_MEMORY, 0,
-                    "%s: options->handle_size %zu or initial_pool_size %zu is more than can exist",
-                    class_name, options->handle_size, options->initial_pool_size);
+                    "%s: options->handle_size %zu, initial_pool_size %zu or target_pool_size %zu "
+                    "is more than can exist",
+                    class_name, options->handle_size, options->initial_pool_size,
+                    options->target_pool_size);
     }
     return CRMM_SUCCESS;
 }

@@ -482,13 +482,13 @@ static void retire(crmm_priv_pool_cache *cache)
 
     crmm_priv_bias_lock(&cache->lock);
     flush(cache);
-    cache->stream = NULL;
     crmm_priv_bias_unlock(&cache->lock);
     pthread_mutex_lock(&pool->mutex);
+    cache->stream = NULL; /* others look at it with this lock */
     unlink_of_pool(&pool->caches, cache);
     cache->next_of_pool = pool->orphans;
     pool->orphans = cache;
-    pool->cache_count--;
+    __atomic_store_n(&pool->cache_count, pool->cache_count - 1, __ATOMIC_RELAXED);
     pool->heaps[cache->heap]->users--;
     crmm_priv_pool_set_budget(pool);
     pthread_mutex_unlock(&pool->mutex);
@@ -661,7 +661,7 @@ static crmm_priv_pool_cache *make_cache(crmm_priv_pool *pool, crmm_priv_pool_thr
     pool->heaps[cache->heap]->users++;
     cache->next_of_pool = pool->caches;
     pool->caches = cache;
-    pool->cache_count++;
+    __atomic_store_n(&pool->cache_count, pool->cache_count + 1, __ATOMIC_RELAXED);
     crmm_priv_pool_set_budget(pool);
     pthread_mutex_unlock(&pool->mutex);
     self->first = cache;
@@ -721,16 +721,12 @@ static void enter(const crmm_priv_pool *pool, crmm_priv_pool_cache *cache, crmm_
     crmm_priv_pool_remember_handle(pool, cache, handle);
 }
 
-crmm_priv_pool_cache *crmm_priv_pool_find_cache(crmm_priv_pool *pool, uint64_t id,
-                                                crmm_stream handle)
+/* The thread's cache for a stream, or a new one. NULL: no host memory, or too many streams. */
+static crmm_priv_pool_cache *find_or_make(crmm_priv_pool *pool, crmm_priv_pool_thread *self,
+                                          uint64_t id, bool is_default)
 {
-    crmm_priv_pool_thread *self = this_thread();
-    bool is_default = (uintptr_t)handle <= (uintptr_t)CRMM_STREAM_PER_THREAD;
     crmm_priv_pool_cache *cache = NULL;
 
-    if (self == NULL) {
-        return NULL;
-    }
     pthread_mutex_lock(&registry);
     for (cache = self->first; cache != NULL; cache = cache->next_of_thread) {
         if (cache->pool == pool && cache->id == id) {
@@ -742,6 +738,26 @@ crmm_priv_pool_cache *crmm_priv_pool_find_cache(crmm_priv_pool *pool, uint64_t i
         cache = make_cache(pool, self, id, is_default);
     }
     pthread_mutex_unlock(&registry);
+    return cache;
+}
+
+crmm_priv_pool_cache *crmm_priv_pool_find_cache(crmm_priv_pool *pool, uint64_t id,
+                                                crmm_stream handle)
+{
+    crmm_priv_pool_thread *self = this_thread();
+    bool is_default = (uintptr_t)handle <= (uintptr_t)CRMM_STREAM_PER_THREAD;
+
+    if (self == NULL) {
+        return NULL;
+    }
+    crmm_priv_pool_cache *cache = find_or_make(pool, self, id, is_default);
+    /* Streams that ended without a fence keep their entries until their work is known to be done.
+     */
+    if (cache == NULL &&
+        crmm_priv_pool_streams_end(&pool->streams) >= CRMM_PRIV_POOL_MOST_STREAMS &&
+        crmm_priv_pool_wait_for_all(pool) == 0) {
+        cache = find_or_make(pool, self, id, is_default);
+    }
     if (cache != NULL) {
         enter(pool, cache, handle);
     }

@@ -109,6 +109,21 @@ void crmm_priv_pool_settle(crmm_priv_pool_heap *heap, uint32_t claimed, uint32_t
     crmm_priv_pool_heap_unlock(heap);
 }
 
+/* Pages that do not suffice go back at once: others may need them. Bytes that stay all the same. */
+static size_t take_back(crmm_priv_pool *pool, char *base, size_t bytes)
+{
+    while (bytes > 0) {
+        char *page = base + bytes - pool->page;
+        crmm_priv_pool_tell(pool, page, pool->page, false);
+        if (pool->upstream->ops->decommit(pool->upstream, page, pool->page) != CRMM_SUCCESS) {
+            crmm_priv_pool_tell(pool, page, pool->page, true);
+            break;
+        }
+        bytes -= pool->page;
+    }
+    return bytes;
+}
+
 crmm_status crmm_priv_pool_fill(crmm_priv_pool *pool, crmm_priv_pool_heap *heap, uint32_t claimed)
 {
     crmm_priv_pool_heap_lock(heap);
@@ -125,6 +140,11 @@ crmm_status crmm_priv_pool_fill(crmm_priv_pool *pool, crmm_priv_pool_heap *heap,
         }
         crmm_priv_pool_tell(pool, base + done, pool->page, true);
         done += pool->page;
+    }
+    if (status != CRMM_SUCCESS) {
+        const crmm_error why = *crmm_last_error();
+        done = take_back(pool, base, done);
+        crmm_priv_restore_error(&why);
     }
     if (done > 0) {
         crmm_priv_pool_account(pool, done, 0);

@@ -572,7 +572,7 @@ static void *grow(const request *req, bool is_direct, crmm_priv_pool_growth *gro
 static void *grow_anew(const request *req, bool is_direct, crmm_priv_pool_growth *growth)
 {
     crmm_priv_pool *pool = req->pool;
-    size_t need = ((size_t)req->size + req->alignment) << CRMM_PRIV_POOL_GRANULE_SHIFT;
+    size_t need = (size_t)crmm_priv_pool_need(req) << CRMM_PRIV_POOL_GRANULE_SHIFT;
     size_t held = crmm_priv_pool_held(pool);
 
     if (*growth == CRMM_PRIV_POOL_AT_MAXIMUM && need > pool->maximum) {
@@ -657,6 +657,8 @@ static void *by_waiting(const request *req, bool is_direct, crmm_priv_pool_growt
 
     crmm_priv_pool_set_solo(req->pool, 0);
     (void)crmm_priv_pool_flush_all(req->pool);
+    /* A lone stream's memory is not looked at for what is complete, and would stay the oldest. */
+    crmm_priv_pool_set_solo(req->pool, 0);
     while (ptr == NULL && wait_for_oldest(req->pool)) {
         ptr = look_again(req, is_direct, growth);
     }
@@ -769,7 +771,8 @@ static bool shares_lines(const request *req, uint32_t more)
 {
     enum { SMALL = 32 }; /* granules: 8 KiB */
 
-    return more > 0 && req->size <= SMALL && !req->pool->is_tight && req->pool->cache_count > 1;
+    return more > 0 && req->size <= SMALL && !req->pool->is_tight &&
+           __atomic_load_n(&req->pool->cache_count, __ATOMIC_RELAXED) > 1;
 }
 
 crmm_status crmm_priv_pool_serve(crmm_priv_pool *pool, crmm_priv_pool_cache *cache,

@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <crmm/device/pool_memory_resource.h>
+
+#include <cudart_emulated.h>
+
+#include <crmm/core/alignment.h>
+#include <crmm/device/cuda_memory_resource.h>
+#include <crmm/device/managed_memory_resource.h>
+#include <crmm/device/size_from_text.h>
+#include <crmm/device/vmm_memory_resource.h>
+
+#include "misuse_recorder.h"
+#include "pool_support.h"
+#include "random_numbers.h"
+
+/* ---- what it asks of CUDA ---- */
+
+Test(emulation_pool_memory_resource, reuse_on_a_stream_makes_no_call_but_for_its_state_and_id)
+{
+    static const size_t sizes[] = {100, 5000, 200 * KIB, MIB, 3 * MIB};
+    enum { ROUNDS = 1000, SIZES = sizeof(sizes) / sizeof(sizes[0]) };
+    crmm_resource *pool = make_pool(NULL, .initial_pool_size = 16 * MIB);
+
+    cudaStream_t stream = make_stream();
+    for (size_t warm = 0; warm < 2; warm++) {
+        unsigned long long before = cudart_emulated_calls(NULL);
+        unsigned long long asked =
+            cudart_emulated_calls("cuStreamIsCapturing") + cudart_emulated_calls("cuStreamGetId");
+        unsigned long long events = cudart_emulated_calls("cudaEventCreateWithFlags");
+        for (size_t i = 0; i < ROUNDS; i++) {
+            void *ptr = take(pool, stream, sizes[i % SIZES]);
+            crmm_deallocate(pool, stream, ptr, sizes[i % SIZES], 256);
+        }
+        unsigned long long all = cudart_emulated_calls(NULL) - before;
+        asked = cudart_emulated_calls("cuStreamIsCapturing") +
+                cudart_emulated_calls("cuStreamGetId") - asked;
+        cr_assert(asked <= 5 * ROUNDS, "%llu questions for %d pairs", asked, ROUNDS);
+        cr_assert(all - asked <= ROUNDS / (warm == 0 ? 4 : 10), "%llu further calls for %d pairs",
+                  all - asked, ROUNDS);
+        cr_assert(cudart_emulated_calls("cudaEventCreateWithFlags") - events <= 16);
+    }
+    expect_equal(statistics_of(pool).growths, 1);
+    cuda(cudaStreamDestroy(stream));
+    crmm_resource_release(&pool);
+    expect_equal(cudart_emulated_violations(), 0);
+}
+
+/* ---- faults ---- */
+
+typedef struct block {
+    void *ptr;
+    size_t bytes, alignment;
+    cudaStream_t stream;
+} block;
+
+enum { MOST_BLOCKS = 64 };
+typedef struct life {
+    crmm_resource *pool;
+    block blocks[MOST_BLOCKS];
+    size_t count;
+} life;
+
+static void try_take(life *state, cudaStream_t stream, size_t bytes, size_t alignment)
+{
+    block *one = &state->blocks[state->count];
+
+    *one = (block){.ptr = one, .bytes = bytes, .alignment = alignment, .stream = stream};
+    crmm_status status = crmm_allocate(state->pool, stream, bytes, alignment, &one->ptr);
+    if (status == CRMM_SUCCESS) {
+        const struct cudart_emulated_range range = {
+            .ptr = one->ptr, .size = bytes, .write = 1, .value = (int)state->count};
+        cuda(cudart_emulated_kernel(stream, &range, 1, NULL, NULL));
+        state->count++;
+        return;
+    }
+    cr_assert(status == CRMM_ERROR_CUDA || crmm_status_is_allocation_failure(status), "%s",
+              crmm_status_name(status));
+    cr_assert(one->ptr == one && crmm_last_error()->status == status);
+}
+
+/* A free that CUDA hinders is reported, and leaves the block. */
+static void try_give(life *state, size_t index)
+{
+    block *one = &state->blocks[index];
+    size_t findings = misuse_recorded()->count;
+
+    if (index >= state->count) {
+        return;
+    }
+    crmm_deallocate(state->pool, one->stream, one->ptr, one->bytes, one->alignment);
+    if (misuse_recorded()->count == findings) {
+        *one = state->blocks[--state->count];
+    } else {
+        expect_equal(misuse_recorded()->latest.kind, CRMM_MISUSE_CUDA);
+    }
+}
+
+/* Growth, fences, waits, queries, moves, trims. */
+static void live(life *state, cudaStream_t a, cudaStream_t b)
+{
+    static const size_t sizes[] = {300, 40 * KIB, 300 * KIB, 3 * MIB, 5 * MIB};
+
+    for (size_t i = 0; i < 10; i++) {
+        try_take(state, i % 2 == 0 ? a : b, sizes[i % 5], i == 7 ? 8192 : 256);
+    }
+    for (size_t i = 0; i < 8; i++) {
+        try_give(state, i % 3);
+    }
+    try_take(state, b, 7 * MIB, 256);
+    try_take(state, a, 9 * MIB, 256);
+    crmm_status status = crmm_pool_memory_resource_retire_stream(state->pool, a);
+    cr_assert(status == CRMM_SUCCESS || status == CRMM_ERROR_CUDA);
+    try_take(state, b, 6 * MIB, 256);
+    try_take(state, CRMM_STREAM_PER_THREAD, 2 * MIB, 256);
+    try_take(state, NULL, 100 * KIB, 256);
+    void *sync = NULL;
+    if (crmm_allocate_sync(state->pool, 4 * MIB, 256, &sync) == CRMM_SUCCESS) {
+        crmm_deallocate_sync(state->pool, sync, 4 * MIB, 256);
+    }
+    try_give(state, 0);
+    try_give(state, 0);
+    expect_success(crmm_resource_trim(state->pool, 4 * MIB, NULL));
+    try_take(state, a, 3 * MIB, 256);
+}
+
+/* One life with the fault in it; false: it had no call of that number. */
+static bool survive(crmm_resource *upstream, const crmm_pool_memory_resource_options *options,
+                    const char *call, unsigned long long position)
+{
+    life state = {.count = 0};
+    cudaStream_t a = make_stream();
+    cudaStream_t b = make_stream();
+
+    size_t held = info_of(upstream).held;
+    cuda(cudaStreamSynchronize(CRMM_STREAM_PER_THREAD));
+    expect_success(crmm_pool_memory_resource_create(upstream, options, &state.pool));
+    misuse_recorder_start();
+    unsigned long long calls = cudart_emulated_calls(call);
+    cr_assert(cudart_emulated_fail(call, position, 1, cudaErrorIllegalAddress) == 0);
+    live(&state, a, b);
+    bool reached = cudart_emulated_calls(call) - calls >= position;
+    cudart_emulated_clear_faults();
+    while (state.count > 0) {
+        size_t before = state.count;
+        try_give(&state, state.count - 1);
+        expect_equal(state.count, before - 1);
+    }
+    expect_equal(info_of(state.pool).live, 0);
+    expect_equal(info_of(state.pool).allocations, 0);
+    expect_sound_books(state.pool);
+    size_t findings = misuse_recorded()->count;
+    /* A chunk that upstream could not give back is upstream's, which has told of it. */
+    bool told =
+        findings > 0 && strcmp(misuse_recorded()->resource_name, "cuda_memory_resource") == 0;
+    crmm_resource_release(&state.pool);
+    cr_assert(told || info_of(upstream).held == held, "%s, call %llu: %zu bytes are lost", call,
+              position, info_of(upstream).held - held);
+    cr_assert(misuse_recorded()->count == findings, "%s, call %llu: %s", call, position,
+              misuse_recorded()->message);
+    cuda(cudaStreamDestroy(a));
+    cuda(cudaStreamDestroy(b));
+    return reached;
+}
+
+static void survive_all(const char *const *calls, size_t count, const char *must_reach)
+{
+    const crmm_pool_memory_resource_options *styles[] = {
+        CRMM_OPTIONS(crmm_pool_memory_resource, .handle_size = 2 * MIB),
+        CRMM_OPTIONS(crmm_pool_memory_resource, .tight = 1, .maximum_pool_size = 36 * MIB),
+        CRMM_OPTIONS(crmm_pool_memory_resource, .maximum_pool_size = 30 * MIB)};
+    crmm_resource *vmm = make_vmm();
+    crmm_resource *upstreams[] = {vmm, crmm_cuda_memory_resource()};
+
+    for (size_t i = 0; i < count; i++) {
+        unsigned long long reached = 0;
+        for (size_t style = 0; style < 6; style++) {
+            unsigned long long position = 1;
+            while (survive(upstreams[style % 2], styles[style / 2], calls[i], position)) {
+                position++;
+                reached++;
+            }
+        }
+        cr_assert(must_reach == NULL || strcmp(calls[i], must_reach) != 0 || reached > 0,
+                  "%s was never called", calls[i]);
+        expect_equal(cudart_emulated_violations(), 0);
+    }
+    crmm_resource_release(&vmm);
+}
+
+Test(emulation_pool_memory_resource, no_failing_growth_loses_anything)
+{
+    static const char *const calls[] = {"cudaMalloc", "cuMemAddressReserve", "cuMemCreate",
+                                        "cuMemMap", "cuMemSetAccess"};
+    survive_all(calls, sizeof(calls) / sizeof(calls[0]), "cuMemCreate");
+}
+
+Test(emulation_pool_memory_resource, no_failing_fence_wait_or_query_loses_anything)
+{
+    static const char *const calls[] = {"cudaEventCreateWithFlags", "cuEventRecord", "cuEventQuery",
+                                        "cuEventSynchronize", "cuStreamWaitEvent"};
+    survive_all(calls, sizeof(calls) / sizeof(calls[0]), "cuEventRecord");
+}
+
+Test(emulation_pool_memory_resource, no_failing_question_about_a_stream_loses_anything)
+{
+    static const char *const calls[] = {"cuStreamIsCapturing", "cuStreamGetId", "cudaGetDevice"};
+    survive_all(calls, sizeof(calls) / sizeof(calls[0]), "cuStreamGetId");
+}
+
+Test(emulation_pool_memory_resource, no_failing_move_or_return_loses_anything)
+{
+    static const char *const calls[] = {"cuMemRetainAllocationHandle", "cuMemUnmap", "cuMemRelease",
+                                        "cudaFree"};
+    survive_all(calls, sizeof(calls) / sizeof(calls[0]), "cuMemUnmap");
+}
+
+/* ---- order ---- */
+
+enum { STREAMS = 6, STEPS = 3000 };
+
+/* Whatever the program and the order that streams run in: every byte that a block is written with
+ * is there when it is read, and nothing is touched that another stream may still be at. */
+static void run_program(crmm_resource *pool, uint64_t seed)
+{
+    cudaStream_t streams[STREAMS];
+    block blocks[MOST_BLOCKS];
+    size_t count = 0;
+
+    for (size_t i = 0; i < STREAMS; i++) {
+        streams[i] = i == 0 ? NULL : i == 1 ? CRMM_STREAM_PER_THREAD : make_stream();
+    }
+    for (int step = 0; step < STEPS; step++) {
+        uint64_t choice = random_below(&seed, 100);
+        if (count < MOST_BLOCKS && choice < 50) {
+            block *one = &blocks[count];
+            *one = (block){.bytes = 1 + random_below(&seed, (size_t)1 << (8 + choice % 15)),
+                           .alignment = choice == 7 ? 4096 : 256,
+                           .stream = streams[random_below(&seed, STREAMS)]};
+            crmm_status status =
+                crmm_allocate(pool, one->stream, one->bytes, one->alignment, &one->ptr);
+            cr_assert(status == CRMM_SUCCESS || status == CRMM_ERROR_OUT_OF_MEMORY);
+            if (status == CRMM_SUCCESS) {
+                const struct cudart_emulated_range range = {
+                    .ptr = one->ptr, .size = one->bytes, .write = 1, .value = step & 0xff};
+                cuda(cudart_emulated_kernel(one->stream, &range, 1, NULL, NULL));
+                count++;
+            }
+        } else if (count > 0 && choice < 97) {
+            block *one = &blocks[random_below(&seed, count)];
+            const struct cudart_emulated_range range = {
+                .ptr = one->ptr, .size = one->bytes, .write = 1, .value = -1};
+            cuda(cudart_emulated_kernel(one->stream, &range, 1, NULL, NULL));
+            crmm_deallocate(pool, one->stream, one->ptr, one->bytes, one->alignment);
+            *one = blocks[--count];
+        } else if (choice == 97) {
+            expect_success(crmm_resource_trim(pool, random_below(&seed, 16 * MIB), NULL));
+        } else if (choice == 98) {
+            size_t which = 2 + random_below(&seed, STREAMS - 2);
+            for (size_t i = 0; i < count; i++) {
+                if (blocks[i].stream == streams[which]) {
+                    cuda(cudaStreamSynchronize(streams[which]));
+                    blocks[i].stream = NULL;
+                }
+            }
+            if (random_below(&seed, 2) == 0) {
+                expect_success(crmm_pool_memory_resource_retire_stream(pool, streams[which]));
+            }
+            cuda(cudaStreamDestroy(streams[which]));
+            streams[which] = make_stream();
+        }
+    }
+    while (count > 0) {
+        count--;
+        crmm_deallocate(pool, blocks[count].stream, blocks[count].ptr, blocks[count].bytes,
+                        blocks[count].alignment);
+    }
+    for (size_t i = 2; i < STREAMS; i++) {
+        cuda(cudaStreamDestroy(streams[i]));
+    }
+}
+
+Test(emulation_pool_memory_resource, random_programs_of_many_streams_have_no_race, .timeout = 100)
+{
+    crmm_resource *vmm = make_vmm();
+    crmm_resource *upstreams[] = {vmm, crmm_cuda_memory_resource()};
+
+    for (uint64_t seed = 0; seed < 12; seed++) {
+        cudart_emulated_set_seed(seed);
+        cudart_emulated_set_option("reuse_handles", seed % 2);
+        crmm_resource *pool =
+            make_pool(upstreams[seed / 2 % 2], .tight = seed % 3 == 0,
+                      .maximum_pool_size = seed % 4 == 3 ? 0 : 24 * MIB,
+                      .stream_cache_size = seed % 5 == 4 ? CRMM_STREAM_CACHE_NONE : 0,
+                      .release_threshold = seed % 7 == 6 ? CRMM_RELEASE_ALL : 0);
+        misuse_recorder_start();
+        run_program(pool, seed);
+        expect_equal(misuse_recorded()->count, 0);
+        expect_equal(info_of(pool).live, 0);
+        expect_sound_books(pool);
+        crmm_resource_release(&pool);
+        cr_assert(cudart_emulated_violations() == 0, "seed %llu: %s", (unsigned long long)seed,
+                  cudart_emulated_violation(0));
+        expect_equal(info_of(vmm).held + info_of(crmm_cuda_memory_resource()).held, 0);
+    }
+    crmm_resource_release(&vmm);
+}
+
+/* Streams that are held: what other streams' finished work, or upstream, can serve does not wait.
+ */
+Test(emulation_pool_memory_resource, busy_streams_block_nobody_else)
+{
+    crmm_resource *pool = make_pool(crmm_cuda_memory_resource(), .maximum_pool_size = 32 * MIB);
+    gate held;
+
+    cudaStream_t busy = make_stream();
+    cudaStream_t idle = make_stream();
+    cudaStream_t asking = make_stream();
+    void *pending = take(pool, busy, 8 * MIB);
+    void *done = take(pool, idle, 8 * MIB);
+    gate_close(&held, busy);
+    const struct cudart_emulated_range range = {.ptr = pending, .size = 8 * MIB, .write = 1};
+    cuda(cudart_emulated_kernel(busy, &range, 1, NULL, NULL));
+    crmm_deallocate(pool, busy, pending, 8 * MIB, 256);
+    crmm_deallocate(pool, idle, done, 8 * MIB, 256);
+    expect_success(crmm_pool_memory_resource_retire_stream(pool, busy));
+    expect_success(crmm_pool_memory_resource_retire_stream(pool, idle));
+    cuda(cudaStreamSynchronize(idle));
+    void *first = take(pool, asking, 8 * MIB);
+    cr_assert(first == done, "memory without work on it comes first");
+    /* Neither growth nor memory of its own needs the busy stream. */
+    void *second = take(pool, asking, 8 * MIB);
+    void *third = take(pool, idle, 8 * MIB);
+    cr_assert(cudaStreamQuery(busy) == cudaErrorNotReady, "somebody waited for the busy stream");
+    expect_equal(statistics_of(pool).synchronizes, 0);
+    gate_open(&held);
+    crmm_deallocate(pool, asking, first, 8 * MIB, 256);
+    crmm_deallocate(pool, asking, second, 8 * MIB, 256);
+    crmm_deallocate(pool, idle, third, 8 * MIB, 256);
+    cuda(cudaStreamDestroy(busy));
+    cuda(cudaStreamDestroy(idle));
+    cuda(cudaStreamDestroy(asking));
+    crmm_resource_release(&pool);
+    expect_equal(cudart_emulated_violations(), 0);
+}
+
+/* ---- what cannot be had ---- */
+
+/* The request fails, and the pool does not keep what the device had left. */
+Test(emulation_pool_memory_resource, a_request_that_no_device_can_serve_is_refused)
+{
+    struct cudart_emulated_usage usage;
+    crmm_resource *vmm = make_vmm();
+    void *refused = &refused;
+
+    cudart_emulated_set_memory(0, 256 * MIB);
+    crmm_resource *pool = make_pool(vmm, .handle_size = 4 * MIB);
+    void *ptr = take(pool, NULL, 10 * MIB);
+    expect_failure(crmm_allocate(pool, NULL, 300 * MIB, 256, &refused), CRMM_ERROR_OUT_OF_MEMORY,
+                   "upstream refused: ");
+    expect_equal(crmm_last_error()->native_code, cudaErrorMemoryAllocation);
+    cudart_emulated_usage(0, &usage);
+    cr_assert(usage.physical <= 16 * MIB, "%zu bytes are held for nothing", usage.physical);
+    crmm_deallocate(pool, NULL, ptr, 10 * MIB, 256);
+    expect_sound_books(pool);
+    crmm_resource_release(&pool);
+    expect_equal(info_of(vmm).held, 0);
+    crmm_resource_release(&vmm);
+}
+
+/* Managed memory may exceed the device: no maximum means none. */
+Test(emulation_pool_memory_resource, without_a_maximum_managed_memory_exceeds_the_device)
+{
+    cudart_emulated_set_memory(0, 64 * MIB);
+    crmm_resource *pool = make_pool(crmm_managed_memory_resource(), .tight = 0);
+    void *ptr = take(pool, NULL, 128 * MIB);
+
+    crmm_deallocate(pool, NULL, ptr, 128 * MIB, 256);
+    crmm_resource_release(&pool);
+}
+
+/* A share of the device that is left to others: the pool keeps to it. */
+Test(emulation_pool_memory_resource, leaves_others_what_its_maximum_leaves)
+{
+    size_t maximum = 0;
+    void *refused = NULL;
+
+    cudart_emulated_set_memory(0, 64 * MIB);
+    expect_success(crmm_size_from_text("leave=8MiB", &maximum));
+    cr_assert(maximum <= 56 * MIB && maximum >= 48 * MIB);
+    maximum -= maximum % (2 * MIB);
+    crmm_resource *pool = make_pool(NULL, .maximum_pool_size = maximum, .handle_size = 2 * MIB);
+    void *ptr = take(pool, NULL, maximum);
+    expect_status(crmm_allocate(pool, NULL, 256, 256, &refused), CRMM_ERROR_OUT_OF_MEMORY);
+    expect_equal(info_of(crmm_resource_upstream(pool)).peak_held, maximum);
+    crmm_deallocate(pool, NULL, ptr, maximum, 256);
+    crmm_resource_release(&pool);
+}
+
+/* Events are made for reuse, not for each free. */
+Test(emulation_pool_memory_resource, a_stream_has_a_few_events_for_life)
+{
+    crmm_resource *pool = make_pool(crmm_cuda_memory_resource(), .tight = 0);
+    cudaStream_t stream = make_stream();
+    cudaStream_t other = make_stream();
+    unsigned long long events = cudart_emulated_calls("cudaEventCreateWithFlags");
+
+    for (int i = 0; i < 10000; i++) {
+        cudaStream_t on = i % 3 == 0 ? other : stream;
+        size_t bytes = i % 2 == 0 ? 2 * MIB : 70 * KIB;
+        void *ptr = take(pool, on, bytes);
+        crmm_deallocate(pool, on, ptr, bytes, 256);
+    }
+    events = cudart_emulated_calls("cudaEventCreateWithFlags") - events;
+    cr_assert(events <= 32, "%llu events", events);
+    crmm_resource_release(&pool);
+    expect_equal(cudart_emulated_calls("cudaEventCreateWithFlags"),
+                 cudart_emulated_calls("cudaEventDestroy"));
+    cuda(cudaStreamDestroy(stream));
+    cuda(cudaStreamDestroy(other));
+}

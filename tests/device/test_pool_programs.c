@@ -1,0 +1,547 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What programs have run into with pools: sequences of calls after which memory was there and could
+ * not be had, was held for ever, or was counted wrong. Each test says which.
+ */
+#include <crmm/device/pool_memory_resource.h>
+
+#include <crmm/device/cuda_memory_resource.h>
+#include <crmm/device/managed_memory_resource.h>
+#include <crmm/device/vmm_memory_resource.h>
+
+#include "misuse_recorder.h"
+#include "pool_support.h"
+#include "random_numbers.h"
+#include "recording_resource.h"
+
+enum { ORDERED = CRMM_DEVICE_ACCESSIBLE | CRMM_STREAM_ORDERED, UPSTREAMS = 2 };
+
+typedef struct fixture {
+    crmm_resource *upstreams[UPSTREAMS];
+    cudaStream_t a, b, c;
+} fixture;
+
+/* Chunks, and pages. */
+static fixture begin(void)
+{
+    fixture all = {.upstreams = {crmm_cuda_memory_resource(), make_vmm()}};
+
+    all.a = make_stream();
+    all.b = make_stream();
+    all.c = make_stream();
+    misuse_recorder_start();
+    return all;
+}
+
+static void end(fixture *all)
+{
+    expect_equal(misuse_recorded()->count, 0);
+    cuda(cudaStreamDestroy(all->a));
+    cuda(cudaStreamDestroy(all->b));
+    cuda(cudaStreamDestroy(all->c));
+    expect_equal(info_of(all->upstreams[0]).held, 0);
+    expect_equal(info_of(all->upstreams[1]).held, 0);
+    crmm_resource_release(&all->upstreams[1]);
+}
+
+static void drain(const fixture *all)
+{
+    cuda(cudaStreamSynchronize(all->a));
+    cuda(cudaStreamSynchronize(all->b));
+    cuda(cudaStreamSynchronize(all->c));
+}
+
+/* Free neighbours that two streams gave back are one block for a third. */
+Test(pool_programs, what_two_streams_gave_back_alternately_serves_a_large_request)
+{
+    fixture all = begin();
+    void *ptrs[64];
+
+    for (size_t i = 0; i < UPSTREAMS; i++) {
+        crmm_resource *pool = make_pool(all.upstreams[i], .initial_pool_size = 64 * MIB,
+                                        .maximum_pool_size = 64 * MIB);
+        for (size_t k = 0; k < 64; k++) {
+            ptrs[k] = take(pool, k % 2 == 0 ? all.a : all.b, MIB);
+        }
+        for (size_t k = 0; k < 64; k++) {
+            crmm_deallocate(pool, k % 2 == 0 ? all.a : all.b, ptrs[k], MIB, 256);
+        }
+        drain(&all);
+        void *whole = take(pool, all.c, 64 * MIB);
+        crmm_deallocate(pool, all.c, whole, 64 * MIB, 256);
+        crmm_resource_release(&pool);
+    }
+    end(&all);
+}
+
+/* Memory taken beyond the initial size is used again, round for round. */
+Test(pool_programs, rounds_of_the_same_requests_hold_the_same_memory)
+{
+    fixture all = begin();
+
+    for (size_t i = 0; i < UPSTREAMS; i++) {
+        crmm_resource *pool = make_pool(all.upstreams[i], .initial_pool_size = 2 * MIB);
+        size_t held = 0;
+        for (int round = 0; round < 100; round++) {
+            void *one = take(pool, all.a, 3 * MIB);
+            void *two = take(pool, all.a, 3 * MIB);
+            crmm_deallocate(pool, all.a, one, 3 * MIB, 256);
+            crmm_deallocate(pool, all.a, two, 3 * MIB, 256);
+            held = round == 1 ? info_of(pool).held : held;
+        }
+        expect_equal(info_of(pool).held, held);
+        cr_assert(held <= 12 * MIB, "%zu", held);
+        crmm_resource_release(&pool);
+    }
+    end(&all);
+}
+
+/* Sizes that upstream's units do not divide: rounded so that each round's request is the same. */
+Test(pool_programs, requests_of_odd_sizes_do_not_grow_a_pool_round_for_round)
+{
+    recording_resource recording;
+
+    need_devices(1);
+    recording_resource_init(&recording, ORDERED);
+    recording_expect(true, NULL);
+    crmm_resource *pool = make_pool(&recording.base, .initial_pool_size = 2000);
+    size_t after = 0;
+    for (int round = 0; round < 5; round++) {
+        void *one = take(pool, NULL, 1032);
+        void *two = take(pool, NULL, 1032);
+        crmm_deallocate(pool, NULL, one, 1032, 256);
+        crmm_deallocate(pool, NULL, two, 1032, 256);
+        after = round == 1 ? recording.allocations : after;
+    }
+    expect_equal(recording.allocations, after);
+    crmm_resource_release(&pool);
+    cr_assert(recording.live_bytes == 0 && recording.wrong == 0, "%s", recording.first_wrong);
+    recording_resource_finish(&recording);
+}
+
+/* An idle chunk that counts toward the maximum must not stand in the way of a request that fits. */
+Test(pool_programs, an_idle_chunk_makes_way_below_the_maximum)
+{
+    static const struct {
+        size_t initial, maximum, first, second;
+    } cases[] = {
+        {256, 1024, 0, 1024},                   /* the initial chunk */
+        {0, 64 * MIB, 32 * MIB, 48 * MIB},      /* one that was used */
+        {0, 80 * MIB, 60 * MIB, 70 * MIB},      /* one that is nearly all */
+        {1000192, 64 * MIB, 8 * MIB, 64 * MIB}, /* one of an odd size, and all of it */
+        {(size_t)3 << 20, (size_t)16 << 20, 5 << 20, 16 << 20},
+    };
+    fixture all = begin();
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        /* Pages are larger than 1 KiB, so over vmm that maximum is no memory at all. */
+        for (size_t k = 0; k < (cases[i].maximum < 2 * MIB ? 1 : UPSTREAMS); k++) {
+            crmm_resource *pool =
+                make_pool(all.upstreams[k], .initial_pool_size = cases[i].initial,
+                          .maximum_pool_size = cases[i].maximum, .handle_size = 2 * MIB);
+            if (cases[i].first != 0) {
+                void *first = take(pool, all.a, cases[i].first);
+                crmm_deallocate(pool, all.a, first, cases[i].first, 256);
+            }
+            void *second = take(pool, all.a, cases[i].second);
+            crmm_deallocate(pool, all.a, second, cases[i].second, 256);
+            crmm_resource_release(&pool);
+        }
+    }
+    end(&all);
+}
+
+/* The same with something alive beside it, and on the default streams. */
+Test(pool_programs, an_idle_chunk_makes_way_beside_live_memory)
+{
+    fixture all = begin();
+    cudaStream_t streams[] = {all.a, NULL, CRMM_STREAM_PER_THREAD};
+
+    for (size_t i = 0; i < UPSTREAMS; i++) {
+        for (size_t k = 0; k < 3; k++) {
+            crmm_resource *pool =
+                make_pool(all.upstreams[i], .maximum_pool_size = 100 * MIB, .handle_size = 2 * MIB);
+            void *live = take(pool, streams[k], 30 * MIB);
+            void *idle = take(pool, streams[k], 30 * MIB);
+            crmm_deallocate(pool, streams[k], idle, 30 * MIB, 256);
+            void *large = take(pool, streams[k], 60 * MIB);
+            crmm_deallocate(pool, streams[k], large, 60 * MIB, 256);
+            crmm_deallocate(pool, streams[k], live, 30 * MIB, 256);
+            crmm_resource_release(&pool);
+        }
+    }
+    end(&all);
+}
+
+/* Equal bounds that are no multiples of anything: accepted, and never exceeded. */
+Test(pool_programs, any_equal_initial_and_maximum_size_is_accepted)
+{
+    static const size_t sizes[] = {1, 255, 256, 257, 1000, 1000192, 1000031};
+
+    need_devices(1);
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        recording_resource recording;
+        void *ptr = NULL;
+        recording_resource_init(&recording, ORDERED);
+        recording_expect(true, NULL);
+        crmm_resource *pool = make_pool(&recording.base, .initial_pool_size = sizes[i],
+                                        .maximum_pool_size = sizes[i]);
+        cr_assert(recording.peak_bytes <= sizes[i] && sizes[i] - recording.peak_bytes < 256);
+        crmm_status status = crmm_allocate(pool, NULL, 256, 256, &ptr);
+        expect_equal(status, sizes[i] < 256 ? CRMM_ERROR_OUT_OF_MEMORY : CRMM_SUCCESS);
+        if (ptr != NULL) {
+            crmm_deallocate(pool, NULL, ptr, 256, 256);
+        }
+        crmm_resource_release(&pool);
+        cr_assert(recording.live_bytes == 0 && recording.peak_bytes <= sizes[i]);
+        recording_resource_finish(&recording);
+    }
+}
+
+/* Giving back ends, and does nothing, where there is nothing to give. */
+Test(pool_programs, trim_of_an_empty_and_of_a_full_pool_does_nothing)
+{
+    fixture all = begin();
+
+    for (size_t i = 0; i < UPSTREAMS; i++) {
+        crmm_resource *pool = make_pool(all.upstreams[i], .maximum_pool_size = 16 * MIB);
+        size_t released = 1;
+        for (int twice = 0; twice < 2; twice++) {
+            expect_success(crmm_resource_trim(pool, 0, &released));
+            expect_equal(released, 0);
+        }
+        void *ptr = take(pool, all.a, 16 * MIB);
+        for (int twice = 0; twice < 2; twice++) {
+            expect_success(crmm_resource_trim(pool, 0, &released));
+            expect_equal(released, 0);
+        }
+        crmm_deallocate(pool, all.a, ptr, 16 * MIB, 256);
+        drain(&all);
+        /* And what was counted before a trim is not counted after it. */
+        expect_success(crmm_resource_trim(pool, 0, &released));
+        expect_equal(released, 16 * MIB);
+        expect_equal(crmm_pool_memory_resource_pool_size(pool), 0);
+        ptr = take(pool, all.a, 16 * MIB);
+        crmm_deallocate(pool, all.a, ptr, 16 * MIB, 256);
+        crmm_resource_release(&pool);
+    }
+    end(&all);
+}
+
+/* After every call the books add up, and agree with upstream's. */
+Test(pool_programs, books_add_up_after_every_call)
+{
+    enum { STEPS = 20000, MOST = 48 };
+    fixture all = begin();
+    uint64_t seed = 3;
+
+    for (size_t i = 0; i < UPSTREAMS; i++) {
+        struct {
+            void *ptr;
+            size_t bytes;
+        } blocks[MOST];
+        size_t count = 0;
+        size_t live = 0;
+        crmm_resource *pool = make_pool(all.upstreams[i], .maximum_pool_size = 48 * MIB);
+        for (int step = 0; step < STEPS; step++) {
+            cudaStream_t stream = step % 3 == 0 ? all.a : step % 3 == 1 ? all.b : NULL;
+            if (count < MOST && random_below(&seed, 2) == 0) {
+                blocks[count].bytes = 1 + random_below(&seed, (size_t)1 << (8 + step % 14));
+                if (crmm_allocate(pool, stream, blocks[count].bytes, 256, &blocks[count].ptr) ==
+                    CRMM_SUCCESS) {
+                    count++;
+                }
+            } else if (count > 0) {
+                size_t at = random_below(&seed, count);
+                crmm_deallocate(pool, stream, blocks[at].ptr, blocks[at].bytes, 256);
+                blocks[at] = blocks[--count];
+            }
+            crmm_memory_info info = info_of(pool);
+            expect_equal(info.live + info.cached, info.held);
+            expect_equal(info.allocations, count);
+            expect_equal(info.held, info_of(all.upstreams[i]).held);
+            live = info.live;
+        }
+        cr_assert(count == 0 || live > 0);
+        while (count > 0) {
+            count--;
+            crmm_deallocate(pool, all.a, blocks[count].ptr, blocks[count].bytes, 256);
+        }
+        expect_sound_books(pool);
+        crmm_resource_release(&pool);
+    }
+    end(&all);
+}
+
+/* A size class that is not needed any more takes nothing of its blocks along. */
+Test(pool_programs, blocks_of_every_size_are_found_after_a_trim)
+{
+    fixture all = begin();
+    void *ptrs[1024];
+
+    for (size_t i = 0; i < UPSTREAMS; i++) {
+        crmm_resource *pool = make_pool(all.upstreams[i], .tight = 0);
+        for (size_t k = 0; k < 1024; k++) {
+            ptrs[k] = take(pool, all.a, (k + 1) * 256);
+        }
+        for (size_t k = 0; k < 1024; k += 2) {
+            crmm_deallocate(pool, all.a, ptrs[k], (k + 1) * 256, 256);
+        }
+        void *large = take(pool, all.a, MIB);
+        drain(&all);
+        expect_success(crmm_resource_trim(pool, 0, NULL));
+        crmm_deallocate(pool, all.a, large, MIB, 256);
+        for (size_t k = 1; k < 1024; k += 2) {
+            crmm_deallocate(pool, all.a, ptrs[k], (k + 1) * 256, 256);
+        }
+        drain(&all);
+        expect_success(crmm_resource_trim(pool, 0, NULL));
+        expect_equal(info_of(pool).held, 0);
+        crmm_resource_release(&pool);
+    }
+    end(&all);
+}
+
+/* Long-lived small blocks do not strand the memory of one huge temporary. */
+Test(pool_programs, small_blocks_do_not_strand_a_huge_ones_memory)
+{
+    fixture all = begin();
+    void *small[50];
+
+    for (size_t tight = 0; tight <= 1; tight++) {
+        crmm_resource *pool =
+            make_pool(all.upstreams[1], .maximum_pool_size = 160 * MIB, .tight = tight);
+        void *huge = take(pool, all.a, 100 * MIB);
+        crmm_deallocate(pool, all.a, huge, 100 * MIB, 256);
+        for (size_t k = 0; k < 50; k++) {
+            small[k] = take(pool, all.a, MIB);
+        }
+        huge = take(pool, all.a, 90 * MIB);
+        crmm_deallocate(pool, all.a, huge, 90 * MIB, 256);
+        for (size_t k = 0; k < 50; k++) {
+            crmm_deallocate(pool, all.a, small[k], MIB, 256);
+        }
+        crmm_resource_release(&pool);
+    }
+    end(&all);
+}
+
+static crmm_pool_memory_resource_options with(unsigned option,
+                                              crmm_pool_memory_resource_options options)
+{
+    switch (option) {
+    case 0:
+        options.initial_pool_size = 5 * MIB;
+        break;
+    case 1:
+        options.maximum_pool_size = 48 * MIB;
+        break;
+    case 2:
+        options.release_threshold = CRMM_RELEASE_ALL;
+        break;
+    case 3:
+        options.tight = 1;
+        break;
+    case 4:
+        options.target_pool_size = 24 * MIB;
+        break;
+    case 5:
+        options.handle_size = 6 * MIB;
+        break;
+    case 6:
+        options.stream_cache_size = CRMM_STREAM_CACHE_NONE;
+        break;
+    case 7:
+        options.heap_count = 1;
+        break;
+    default:
+        options.release_threshold = 8 * MIB;
+        break;
+    }
+    return options;
+}
+
+static void grow_and_trim(crmm_resource *pool, const fixture *all)
+{
+    for (int round = 0; round < 2; round++) {
+        void *one = take(pool, all->a, 7 * MIB);
+        void *two = take(pool, all->b, 300 * KIB);
+        void *three = take(pool, all->a, 100);
+        crmm_deallocate(pool, all->a, one, 7 * MIB, 256);
+        one = take(pool, all->a, 12 * MIB);
+        crmm_deallocate(pool, all->b, two, 300 * KIB, 256);
+        crmm_deallocate(pool, all->a, three, 100, 256);
+        crmm_deallocate(pool, all->a, one, 12 * MIB, 256);
+        drain(all);
+        expect_success(crmm_resource_trim(pool, round == 0 ? 10 * MIB : 0, NULL));
+    }
+    expect_equal(info_of(pool).held, 0);
+    expect_sound_books(pool);
+}
+
+/* Any two options together: every chunk goes back as it came. */
+Test(pool_programs, options_go_together_in_pairs)
+{
+    enum { OPTIONS = 9 };
+    fixture all = begin();
+    recording_resource recording;
+
+    recording_resource_init(&recording, ORDERED);
+    recording_expect(true, NULL);
+    crmm_resource *upstreams[] = {&recording.base, all.upstreams[1]};
+    for (unsigned i = 0; i < OPTIONS; i++) {
+        for (unsigned k = i; k < OPTIONS; k++) {
+            for (size_t u = 0; u < UPSTREAMS; u++) {
+                crmm_pool_memory_resource_options options;
+                crmm_pool_memory_resource_options_init(&options);
+                options = with(k, with(i, options));
+                crmm_resource *pool = pool_made(upstreams[u], &options);
+                grow_and_trim(pool, &all);
+                crmm_resource_release(&pool);
+                cr_assert(recording.wrong == 0 && recording.live_bytes == 0, "options %u, %u: %s",
+                          i, k, recording.first_wrong);
+                expect_equal(info_of(all.upstreams[1]).held, 0);
+            }
+        }
+    }
+    recording_resource_finish(&recording);
+    end(&all);
+}
+
+/* Not for all that is pending: what is complete first serves, while another stream goes on. */
+Test(pool_programs, a_shortage_waits_for_what_suffices)
+{
+    fixture all = begin();
+    gate soon;
+    gate late;
+
+    crmm_resource *pool = make_pool(all.upstreams[0], .maximum_pool_size = 16 * MIB);
+    void *a = take(pool, all.a, 8 * MIB);
+    void *b = take(pool, all.b, 8 * MIB);
+    gate_close(&soon, all.a);
+    crmm_deallocate(pool, all.a, a, 8 * MIB, 256);
+    crmm_deallocate(pool, all.b, b, 8 * MIB, 256);
+    expect_success(crmm_pool_memory_resource_retire_stream(pool, all.a));
+    gate_open(&soon);
+    cuda(cudaStreamSynchronize(all.a));
+    gate_close(&late, all.b);
+    expect_success(crmm_pool_memory_resource_retire_stream(pool, all.b));
+    void *ptr = NULL;
+    expect_success(crmm_allocate_sync(pool, 8 * MIB, 256, &ptr));
+    cr_assert(ptr == a && !gate_is_open(&late));
+    cr_assert(cudaStreamQuery(all.b) == cudaErrorNotReady, "it waited for all");
+    gate_open(&late);
+    crmm_deallocate_sync(pool, ptr, 8 * MIB, 256);
+    crmm_resource_release(&pool);
+    end(&all);
+}
+
+/* What lies in the streams' own books at the end goes back as well. */
+Test(pool_programs, the_end_returns_what_every_stream_gave_back)
+{
+    fixture all = begin();
+
+    for (size_t i = 0; i < UPSTREAMS; i++) {
+        crmm_resource *pool = make_pool(all.upstreams[i], .tight = 0);
+        cudaStream_t streams[8];
+        for (size_t k = 0; k < 8; k++) {
+            streams[k] = make_stream();
+            void *large = take(pool, streams[k], 3 * MIB);
+            void *small = take(pool, streams[k], 3000);
+            cuda(cudaMemsetAsync(large, 1, 3 * MIB, streams[k]));
+            cuda(cudaMemsetAsync(small, 1, 3000, streams[k]));
+            crmm_deallocate(pool, streams[k], large, 3 * MIB, 256);
+            crmm_deallocate(pool, streams[k], small, 3000, 256);
+        }
+        crmm_resource_release(&pool);
+        expect_equal(info_of(all.upstreams[i]).held, 0);
+        for (size_t k = 0; k < 8; k++) {
+            cuda(cudaStreamDestroy(streams[k]));
+        }
+    }
+    end(&all);
+}
+
+/* A pool begins with nothing, and grows by little. */
+Test(pool_programs, a_new_pool_holds_nothing)
+{
+    fixture all = begin();
+
+    for (size_t i = 0; i < UPSTREAMS; i++) {
+        crmm_resource *pool = make_pool(all.upstreams[i], .tight = 0);
+        expect_equal(info_of(pool).held, 0);
+        void *ptr = take(pool, all.a, 1);
+        cr_assert(info_of(pool).held <= 4 * MIB);
+        crmm_deallocate(pool, all.a, ptr, 1, 256);
+        crmm_resource_release(&pool);
+    }
+    end(&all);
+}
+
+/* Blocks of streams that are gone serve the default stream. */
+Test(pool_programs, memory_of_streams_that_are_gone_serves_others)
+{
+    fixture all = begin();
+
+    for (size_t i = 0; i < UPSTREAMS; i++) {
+        crmm_resource *pool = make_pool(all.upstreams[i], .maximum_pool_size = 100 * MIB);
+        for (int k = 0; k < 100; k++) {
+            cudaStream_t stream = make_stream();
+            void *ptr = take(pool, stream, 10000);
+            cuda(cudaMemsetAsync(ptr, 1, 10000, stream));
+            crmm_deallocate(pool, stream, ptr, 10000, 256);
+            cuda(cudaStreamDestroy(stream));
+        }
+        void *sync = NULL;
+        expect_success(crmm_allocate_sync(pool, 10000, 256, &sync));
+        crmm_deallocate_sync(pool, sync, 10000, 256);
+        void *whole = take(pool, NULL, 100 * MIB);
+        crmm_deallocate(pool, NULL, whole, 100 * MIB, 256);
+        crmm_resource_release(&pool);
+    }
+    expect_equal(cudaGetLastError(), cudaSuccess);
+    end(&all);
+}
+
+/* The record of a failure tells the maximum from a refusal below, and what there was. */
+Test(pool_programs, a_failure_tells_its_reason_and_what_there_was)
+{
+    fixture all = begin();
+    void *refused = &refused;
+
+    crmm_resource *pool = make_pool(all.upstreams[0], .maximum_pool_size = 16 * MIB);
+    void *one = take(pool, all.a, 2 * MIB);
+    void *two = take(pool, all.a, 6 * MIB);
+    void *three = take(pool, all.a, 4 * MIB);
+    crmm_deallocate(pool, all.a, one, 2 * MIB, 256);
+    drain(&all);
+    expect_failure(crmm_allocate(pool, all.a, 7 * MIB, 256, &refused), CRMM_ERROR_OUT_OF_MEMORY,
+                   "of at most 16777216");
+    const crmm_error *error = crmm_last_error();
+    crmm_memory_info info = info_of(pool);
+    expect_equal(error->requested_bytes, 7 * MIB);
+    expect_equal(error->live_bytes, 10 * MIB);
+    expect_equal(error->cached_bytes, info.cached);
+    expect_equal(error->largest_free_bytes, info.largest_free);
+    expect_equal(error->native_code, 0);
+    crmm_deallocate(pool, all.a, two, 6 * MIB, 256);
+    crmm_deallocate(pool, all.a, three, 4 * MIB, 256);
+    crmm_resource_release(&pool);
+
+    recording_resource recording;
+    recording_resource_init(&recording, ORDERED);
+    recording_expect(true, NULL);
+    recording.fail_per_thousand = 1000;
+    pool = make_pool(&recording.base, .tight = 0);
+    crmm_status status = crmm_allocate(pool, all.a, 3000, 256, &refused);
+    cr_assert(status != CRMM_SUCCESS && refused == &refused);
+    expect_equal(crmm_last_error()->status, status);
+    expect_message("upstream refused: ");
+    expect_equal(info_of(pool).held, 0);
+    recording.fail_per_thousand = 0;
+    one = take(pool, all.a, 3000); /* as if nothing had been */
+    crmm_deallocate(pool, all.a, one, 3000, 256);
+    crmm_resource_release(&pool);
+    recording_resource_finish(&recording);
+    end(&all);
+}

@@ -327,7 +327,7 @@ static size_t flush_own(const crmm_priv_pool *pool)
 
     for (crmm_priv_pool_cache *cache = crmm_priv_pool_self->first; cache != NULL;
          cache = cache->next_of_thread) {
-        if (cache->pool == pool && cache->bytes != 0) {
+        if (cache->pool == pool && __atomic_load_n(&cache->bytes, __ATOMIC_RELAXED) != 0) {
             crmm_priv_bias_lock(&cache->lock);
             bytes += cache->bytes;
             flush(cache);
@@ -396,34 +396,41 @@ static void set_fence_limit(crmm_priv_pool_cache *cache)
     __atomic_store_n(&cache->left, cache->allowance, __ATOMIC_RELAXED);
 }
 
-/* Blocks given back beyond the limit before there is a fence: a few large ones are as little to
- * lose as many small ones are much. */
-static uint32_t few_blocks(const crmm_priv_pool *pool)
+/*
+ * Blocks given back beyond the limit before there is a fence: the first one at once, since the
+ * stream may not live long; later a few large ones are as little to lose as many small ones are
+ * much.
+ */
+static uint32_t few_blocks(const crmm_priv_pool_cache *cache)
 {
     enum { FEW = 4, FEW_OF_ONE_STREAM = 16 };
+    const crmm_priv_pool *pool = cache->pool;
+    uint32_t most = pool->solo != 0 ? FEW_OF_ONE_STREAM : FEW;
 
-    if (pool->is_tight) {
+    if (pool->is_tight || pool->release_threshold != SIZE_MAX || cache->fences == 0) {
         return 1;
     }
-    return pool->solo != 0 ? FEW_OF_ONE_STREAM : FEW;
+    return cache->fences < most ? cache->fences : most;
 }
 
 /* Whether to record a fence now; the account is closed then. */
 static bool begin_fence(crmm_priv_pool_cache *cache)
 {
-    if (cache->stream == NULL) {
-        return false;
-    }
+    enum { YOUNG = 8 }; /* fences */
+
     crmm_priv_bias_lock(&cache->lock);
     int64_t left = __atomic_load_n(&cache->left, __ATOMIC_RELAXED);
     bool wanted = left <= CRMM_PRIV_POOL_WANTED;
     int64_t unfenced = wanted ? 0 : cache->allowance - left;
-    cache->looks += unfenced > cache->fence_limit;
-    bool is_time = wanted || cache->looks >= few_blocks(cache->pool);
-    if (wanted) {
+    cache->looks += unfenced > cache->fence_limit ||
+                    crmm_priv_pool_held(cache->pool) > cache->pool->release_threshold;
+    bool is_time = wanted || cache->looks >= few_blocks(cache);
+    /* A stream or thread that does not live long leaves nothing at hand behind a fence. */
+    if (wanted || (is_time && cache->fences < YOUNG)) {
         flush(cache);
     }
     if (is_time) {
+        cache->fences++;
         cache->fenced += (uint64_t)unfenced;
         cache->looks = 0;
         cache->epoch = crmm_priv_pool_stream_epoch(cache->stream);
@@ -620,7 +627,8 @@ static void set_shelves(crmm_priv_pool_cache *cache, uint32_t limit)
 /* One stream alone has clean memory joined to its own. */
 static void note_stream(crmm_priv_pool *pool, const crmm_priv_pool_stream *stream)
 {
-    bool alone = stream != NULL && stream->index == CRMM_PRIV_POOL_FIRST_STREAM &&
+    bool alone = stream != NULL && pool->release_threshold == SIZE_MAX &&
+                 stream->index == CRMM_PRIV_POOL_FIRST_STREAM &&
                  crmm_priv_pool_streams_end(&pool->streams) == CRMM_PRIV_POOL_FIRST_STREAM + 1 &&
                  !pool->had_sync;
 

@@ -68,6 +68,7 @@ struct crmm_priv_pool_cache {
     int64_t allowance;             /* what `left` began with */
     int64_t fence_limit;           /* bytes given back, at which there is a fence */
     uint64_t fenced;               /* bytes given back before the last one */
+    uint32_t fences;               /* so far */
     uint32_t looks;                /* since the account is beyond its limit */
     uint64_t id;                   /* of the stream */
     crmm_priv_pool *pool;

@@ -25,11 +25,11 @@ static const size_t LARGEST_STEP = (size_t)1 << 30; /* given back at a time */
 
 size_t crmm_priv_pool_free_limit(crmm_priv_pool *pool, size_t need)
 {
-    size_t live = crmm_priv_pool_live(pool) + need;
+    size_t live = crmm_priv_pool_live(pool);
 
     pthread_mutex_lock(&pool->mutex);
     pool->peak_live = live > pool->peak_live ? live : pool->peak_live;
-    size_t peak = pool->peak_live;
+    size_t peak = live + need > pool->peak_live ? live + need : pool->peak_live;
     pthread_mutex_unlock(&pool->mutex);
     size_t slack = pool->is_in_place ? peak / SLACK : peak / CHUNK_SLACK;
     size_t limit = peak + (pool->is_tight ? peak / TIGHT_SLACK : slack);

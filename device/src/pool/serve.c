@@ -655,7 +655,6 @@ static void *by_waiting(const request *req, bool is_direct, crmm_priv_pool_growt
 {
     void *ptr = NULL;
 
-    crmm_priv_pool_set_solo(req->pool, 0);
     (void)crmm_priv_pool_flush_all(req->pool);
     /* A lone stream's memory is not looked at for what is complete, and would stay the oldest. */
     crmm_priv_pool_set_solo(req->pool, 0);

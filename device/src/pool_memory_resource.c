@@ -884,6 +884,7 @@ static crmm_status create(crmm_resource *upstream, const crmm_pool_memory_resour
     created->generation = __atomic_load_n(&generation, __ATOMIC_RELAXED);
     crmm_resource_init(&created->base, options->validate != 0 ? &guarded_ops : &pool_ops,
                        class_name, crmm_resource_properties(upstream));
+    created->base.reserved[CRMM_PRIV_PROPERTIES] |= CRMM_PRIV_ANY_DEVICE;
     if (crmm_resource_has(upstream, CRMM_STREAM_ORDERED)) {
         created->base.reserved[CRMM_PRIV_PROPERTIES] |= CRMM_PRIV_KEEPS_RULES;
     }

@@ -6,6 +6,7 @@
 #include <crmm/internal/fail.h>
 #include <crmm/internal/floor.h>
 #include <crmm/internal/report.h>
+#include <crmm/internal/resource.h>
 
 #include "report_null.h"
 #include "require_waitable.h"
@@ -32,47 +33,52 @@ static crmm_status order_after_stored(const crmm_device_buffer *buffer, crmm_str
 
 /* ---- init ---- */
 
-/* Everything but the copy, into a local buffer. */
-static crmm_status create(crmm_device_buffer *made, size_t size, size_t alignment,
-                          crmm_stream stream, crmm_resource *mr)
+/* Everything but the copy; untouched on failure. The members are gathered one by one: a whole
+ * struct that is copied right after its parts were stored makes the processor wait for them. */
+static inline crmm_status create(crmm_device_buffer *made, size_t size, size_t alignment,
+                                 crmm_stream stream, crmm_resource *mr)
 {
-    *made = (crmm_device_buffer){.alignment = alignment, .stream = stream};
+    crmm_resource *resource = NULL;
+    void *data = NULL;
+    int device = 0;
+
     if (!crmm_is_pow2(alignment)) {
         return FAIL_BYTES(CRMM_ERROR_INVALID_ARGUMENT, 0, size,
                           "device_buffer: alignment %zu is not a power of two", alignment);
     }
-    crmm_status status = crmm_priv_cuda_current_device(&made->device);
+    crmm_status status = crmm_priv_cuda_knows_device(&device)
+                             ? CRMM_SUCCESS
+                             : crmm_priv_cuda_current_device(&device);
     if (status != CRMM_SUCCESS) {
         return status;
     }
-    status = take_resource(class_name, mr, &made->resource);
+    status = take_resource(class_name, mr, &resource);
     if (status != CRMM_SUCCESS) {
         return status;
     }
-    status = crmm_allocate(made->resource, stream, size, alignment, &made->data);
+    status = crmm_allocate(resource, stream, size, alignment, &data);
     if (status != CRMM_SUCCESS) {
-        crmm_resource_release(&made->resource);
+        crmm_resource_release(&resource);
         return status;
     }
-    made->size = size;
-    made->capacity = size;
+    *made = (crmm_device_buffer){.data = data,
+                                 .size = size,
+                                 .capacity = size,
+                                 .alignment = alignment,
+                                 .stream = stream,
+                                 .resource = resource,
+                                 .device = device};
     return CRMM_SUCCESS;
 }
 
 /* A buffer without a copy, for the public function `call`. */
-static crmm_status init(const char *call, crmm_device_buffer *buffer, size_t size, size_t alignment,
-                        crmm_stream stream, crmm_resource *mr)
+static inline crmm_status init(const char *call, crmm_device_buffer *buffer, size_t size,
+                               size_t alignment, crmm_stream stream, crmm_resource *mr)
 {
-    crmm_device_buffer made;
-
     if (buffer == NULL) {
         return FAIL(CRMM_ERROR_INVALID_ARGUMENT, 0, "%s: buffer is NULL", call);
     }
-    crmm_status status = create(&made, size, alignment, stream, mr);
-    if (status == CRMM_SUCCESS) {
-        *buffer = made;
-    }
-    return status;
+    return create(buffer, size, alignment, stream, mr);
 }
 
 crmm_status crmm_device_buffer_init(crmm_device_buffer *buffer, size_t size, crmm_stream stream,
@@ -291,15 +297,28 @@ void crmm_device_buffer_set_stream_unordered(crmm_device_buffer *buffer, crmm_st
 
 /* ---- move and finish ---- */
 
-/* Give the memory back on the stored stream, with the buffer's device current. */
+/* Make the buffer's device current where its resource needs that. A CUDA error code, or 0. */
+static int enter_for_resource(const crmm_device_buffer *buffer, int *previous)
+{
+    int current = -1;
+
+    *previous = -1;
+    if ((buffer->resource->reserved[CRMM_PRIV_PROPERTIES] & CRMM_PRIV_ANY_DEVICE) != 0 ||
+        (crmm_priv_cuda_knows_device(&current) && current == buffer->device)) {
+        return 0;
+    }
+    return crmm_priv_cuda_try_enter_device(buffer->device, previous);
+}
+
+/* Give the memory back on the stored stream. */
 static void give_back(const crmm_device_buffer *buffer)
 {
     int previous = -1;
 
-    if (buffer->capacity == 0) {
+    if (buffer->capacity == 0 || buffer->resource == NULL) {
         return;
     }
-    int code = crmm_priv_cuda_try_enter_device(buffer->device, &previous);
+    int code = enter_for_resource(buffer, &previous);
     if (code != 0) {
         crmm_priv_report(
             (crmm_misuse){.kind = crmm_priv_cuda_is_forked(code) ? CRMM_MISUSE_FORKED

@@ -14,12 +14,12 @@ static inline crmm_status take_resource(const char *who, crmm_resource *mr, crmm
     if (mr == NULL) {
         return crmm_get_current_device_resource(taken);
     }
-    crmm_status status =
-        crmm_priv_require_properties(who, mr, CRMM_DEVICE_ACCESSIBLE | CRMM_STREAM_ORDERED);
-    if (status == CRMM_SUCCESS) {
-        *taken = crmm_resource_retain(mr);
+    const crmm_properties needed = CRMM_DEVICE_ACCESSIBLE | CRMM_STREAM_ORDERED;
+    if ((mr->reserved[CRMM_PRIV_PROPERTIES] & needed) != needed) {
+        return crmm_priv_require_properties(who, mr, needed);
     }
-    return status;
+    *taken = crmm_resource_retain(mr);
+    return CRMM_SUCCESS;
 }
 
 #endif

@@ -466,11 +466,14 @@ crmm_status crmm_priv_cuda_prefer_location(const void *ptr, size_t bytes, int de
 typedef CUresult (*current_context_call)(CUcontext *);
 typedef CUresult (*stream_id_call)(CUstream, unsigned long long *);
 typedef CUresult (*stream_capturing_call)(CUstream, CUstreamCaptureStatus *);
+typedef CUresult (*context_device_call)(CUdevice *);
+typedef CUresult (*device_get_call)(CUdevice *, int);
 
 static pthread_once_t entries_once = PTHREAD_ONCE_INIT;
 static current_context_call current_context;
 static stream_id_call stream_id;
 static stream_capturing_call stream_capturing;
+static context_device_call context_device; /* NULL too where its answer is not the ordinal */
 
 void *crmm_priv_floor_entry(const char *name)
 {
@@ -486,18 +489,71 @@ void *crmm_priv_floor_entry(const char *name)
     return error == cudaSuccess && found == cudaDriverEntryPointSuccess ? entry : NULL;
 }
 
+/* Whether the driver's name of each device is its ordinal; so it is, but nobody promises it. */
+static bool devices_are_ordinals(void)
+{
+    device_get_call device_get = NULL;
+    CUdevice device = 0;
+    cudaError_t error;
+    int count = 0;
+
+    *(void **)&device_get = crmm_priv_floor_entry("cuDeviceGet");
+    CALL(error, cudaGetDeviceCount(&count));
+    bool same = error == cudaSuccess && device_get != NULL;
+    for (int i = 0; same && i < count; i++) {
+        same = device_get(&device, i) == CUDA_SUCCESS && device == i;
+    }
+    return same;
+}
+
 static void find_entries(void)
 {
     /* POSIX lets an object pointer be a function's; C does not say how to write it. */
     *(void **)&current_context = crmm_priv_floor_entry("cuCtxGetCurrent");
     *(void **)&stream_id = crmm_priv_floor_entry("cuStreamGetId");
     *(void **)&stream_capturing = crmm_priv_floor_entry("cuStreamIsCapturing");
+    if (devices_are_ordinals()) {
+        *(void **)&context_device = crmm_priv_floor_entry("cuCtxGetDevice");
+    }
 }
 
 /* Driver codes equal the runtime's where both have the error. */
 static cudaError_t from_driver(CUresult result)
 {
     return (cudaError_t)(int)result;
+}
+
+/* Whether this thread had a context when it asked last; without one the driver's call would fail,
+ * and tools report that. */
+static __thread bool had_context __attribute__((tls_model("initial-exec")));
+
+__attribute__((noinline)) static bool has_context(void)
+{
+    CUcontext context = NULL;
+
+    if (crmm_priv_floor_begin() != cudaSuccess) {
+        return false;
+    }
+    (void)pthread_once(&entries_once, find_entries);
+    had_context = context_device != NULL && current_context != NULL &&
+                  current_context(&context) == CUDA_SUCCESS && context != NULL;
+    return had_context;
+}
+
+bool crmm_priv_cuda_knows_device(int *device)
+{
+    CUdevice current = 0;
+
+    if (__atomic_load_n(&crmm_priv_floor_closed, __ATOMIC_RELAXED) ||
+        (!had_context && !has_context())) {
+        return false;
+    }
+    if (context_device(&current) != CUDA_SUCCESS) {
+        had_context = false;
+        return false;
+    }
+    *device = current;
+    return true;
 }
 
 static bool is_default_stream(crmm_stream stream)

@@ -15,6 +15,7 @@
 #include <crmm/internal/validate.h>
 
 #include "pool/cache.h"
+#include "pool/guard.h"
 #include "pool/memory.h"
 #include "pool/serve.h"
 
@@ -545,6 +546,46 @@ static void pool_deallocate_ptr(crmm_resource *resource, crmm_stream stream, voi
     }
 }
 
+/* ---- with guards ---- */
+
+/* What a call finds out about its stream, and what work that it queues there needs besides: of the
+ * default streams, that no capture forbids their use. */
+static int look_at_stream(const crmm_priv_pool *pool, const crmm_stream *stream, uint64_t *id)
+{
+    int previous = -1;
+    int code = 0;
+
+    *id = stream != NULL ? id_of(pool, *stream) : CRMM_PRIV_POOL_NO_STREAM;
+    if (!crmm_priv_is_stream_id(*id)) {
+        return crmm_priv_stream_id_code(*id);
+    }
+    if (stream != NULL && !is_created(*stream)) {
+        code = crmm_priv_cuda_try_enter_device(pool->device, &previous);
+        if (code == 0) {
+            code = crmm_priv_stream_check_capture(*stream);
+            crmm_priv_cuda_leave_device(previous);
+        }
+    }
+    return code;
+}
+
+crmm_status crmm_priv_pool_may_allocate(const crmm_priv_pool *pool, const crmm_stream *stream,
+                                        size_t bytes, uint64_t *id)
+{
+    int code = is_forked(pool) ? -1 : look_at_stream(pool, stream, id);
+    return code == 0 ? CRMM_SUCCESS : refuse(pool, stream != NULL ? *stream : NULL, bytes, code);
+}
+
+bool crmm_priv_pool_may_deallocate(crmm_priv_pool *pool, const crmm_stream *stream, void *ptr,
+                                   size_t bytes, uint64_t *id)
+{
+    int code = is_forked(pool) ? -1 : look_at_stream(pool, stream, id);
+    if (code != 0) {
+        report_stream(pool, stream != NULL ? *stream : NULL, ptr, bytes, code);
+    }
+    return code == 0;
+}
+
 /* ---- the other operations ---- */
 
 static crmm_resource *pool_upstream(const crmm_resource *resource)
@@ -653,10 +694,15 @@ static void pool_destroy(crmm_resource *resource)
         crmm_priv_pool_settle_streams(pool);
         int code = is_settled(pool) ? 0 : crmm_priv_pool_wait_for_all(pool);
         left = code == 0 ? crmm_priv_pool_give_back(pool) : crmm_priv_pool_held(pool);
-        report_leak(live, left);
+        if (pool->guard != NULL) {
+            crmm_priv_pool_guard_report_leaks(pool);
+        } else {
+            report_leak(live, left);
+        }
         crmm_priv_pool_streams_finish(&pool->streams);
     }
     crmm_resource *upstream = pool->upstream;
+    crmm_priv_pool_guard_finish(pool, usable);
     free_parts(pool);
     crmm_resource_storage_free(resource);
     crmm_resource_release(&upstream);
@@ -675,6 +721,27 @@ static const crmm_resource_ops pool_ops = {
     .info = crmm_priv_pool_info,
     .describe = pool_describe,
 };
+
+/* A table of its own, so that the other one asks nobody whether blocks have guards. */
+static const crmm_resource_ops guarded_ops = {
+    .struct_size = sizeof(crmm_resource_ops),
+    .allocate_sync = crmm_priv_pool_guard_allocate_sync,
+    .deallocate_sync = crmm_priv_pool_guard_deallocate_sync,
+    .destroy = pool_destroy,
+    .allocate = crmm_priv_pool_guard_allocate,
+    .deallocate = crmm_priv_pool_guard_deallocate,
+    .deallocate_ptr = crmm_priv_pool_guard_deallocate_ptr,
+    .upstream = pool_upstream,
+    .trim = pool_trim,
+    .info = crmm_priv_pool_info,
+    .describe = pool_describe,
+};
+
+/* The table that a resource has if it is a pool. */
+static const crmm_resource_ops *ops_of(const crmm_resource *resource)
+{
+    return resource != NULL && resource->ops == &guarded_ops ? &guarded_ops : &pool_ops;
+}
 
 /* ---- creation ---- */
 
@@ -784,6 +851,12 @@ static crmm_status set_up(crmm_priv_pool *pool, const crmm_pool_memory_resource_
         return FAIL(CRMM_ERROR_OUT_OF_MEMORY, 0, "%s: no host memory for the resource", class_name);
     }
     crmm_priv_pool_set_budget(pool);
+    if (pool->validates) {
+        status = crmm_priv_pool_guard_create(pool, &pool_ops);
+        if (status != CRMM_SUCCESS) {
+            return status;
+        }
+    }
     int previous = -1;
     status = crmm_priv_cuda_enter_device(pool->device, &previous);
     if (status == CRMM_SUCCESS && options->initial_pool_size > 0) {
@@ -809,7 +882,9 @@ static crmm_status create(crmm_resource *upstream, const crmm_pool_memory_resour
     created->upstream = upstream;
     created->serial = crmm_priv_pool_next_serial();
     created->generation = __atomic_load_n(&generation, __ATOMIC_RELAXED);
-    crmm_resource_init(&created->base, &pool_ops, class_name, crmm_resource_properties(upstream));
+    crmm_resource_init(&created->base, options->validate != 0 ? &guarded_ops : &pool_ops,
+                       class_name, crmm_resource_properties(upstream));
+    created->base.reserved[CRMM_PRIV_PROPERTIES] |= CRMM_PRIV_ANY_DEVICE;
     if (crmm_resource_has(upstream, CRMM_STREAM_ORDERED)) {
         created->base.reserved[CRMM_PRIV_PROPERTIES] |= CRMM_PRIV_KEEPS_RULES;
     }
@@ -858,12 +933,12 @@ crmm_status crmm_pool_memory_resource_create(crmm_resource *upstream,
 
 bool crmm_priv_pool_is_pool(const crmm_resource *resource, const char *who)
 {
-    return crmm_priv_require_class(who, resource, &pool_ops) == CRMM_SUCCESS;
+    return crmm_priv_require_class(who, resource, ops_of(resource)) == CRMM_SUCCESS;
 }
 
 size_t crmm_pool_memory_resource_pool_size(const crmm_resource *pool)
 {
-    if (!crmm_priv_check_class("crmm_pool_memory_resource_pool_size", pool, &pool_ops)) {
+    if (!crmm_priv_check_class("crmm_pool_memory_resource_pool_size", pool, ops_of(pool))) {
         return 0;
     }
     return crmm_priv_pool_held((const crmm_priv_pool *)pool);
@@ -873,7 +948,7 @@ crmm_status crmm_pool_memory_resource_retire_stream(crmm_resource *pool, crmm_st
 {
 
     crmm_status status =
-        crmm_priv_require_class("crmm_pool_memory_resource_retire_stream", pool, &pool_ops);
+        crmm_priv_require_class("crmm_pool_memory_resource_retire_stream", pool, ops_of(pool));
     if (status != CRMM_SUCCESS) {
         return status;
     }

@@ -35,6 +35,7 @@ enum { CRMM_PRIV_POOL_MOST_HEAPS = 16, CRMM_PRIV_POOL_LINE = 128 };
 
 typedef struct crmm_priv_pool crmm_priv_pool;
 typedef struct crmm_priv_pool_cache crmm_priv_pool_cache;
+typedef struct crmm_priv_pool_guard crmm_priv_pool_guard;
 
 /* Free and used memory, for one thread at a time. */
 typedef struct crmm_priv_pool_heap {
@@ -72,6 +73,7 @@ struct crmm_priv_pool {
     uint32_t most_heaps;
     crmm_pool_chunk_callback on_chunk;
     void *on_chunk_user_data;
+    crmm_priv_pool_guard *guard; /* NULL: blocks have none */
 
     /* Read by every call, written when the pool grows or a cache is made. */
     char apart[CRMM_PRIV_POOL_LINE];

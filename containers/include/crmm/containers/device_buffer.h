@@ -26,7 +26,8 @@ CRMM_BEGIN_DECLS
  * device, except crmm_device_buffer_init_copy_sync(). (CRMM_STREAM_PER_THREAD names the calling
  * thread's stream: a buffer stored with it belongs to the thread that stored it.)
  *
- * Devices: every call acts with the buffer's own device current and restores the caller's.
+ * Devices: every call acts with the buffer's own device current and restores the caller's; only a
+ * pool, to which that makes no difference, may take the memory back with another one current.
  *
  * Thread-safety: one thread at a time per buffer.
  */

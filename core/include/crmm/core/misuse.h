@@ -24,7 +24,8 @@ typedef enum crmm_misuse_kind {
     CRMM_MISUSE_WRONG_CLASS = 9,        /**< a function of one class given an object of another */
     CRMM_MISUSE_UNSUPPORTED = 10,       /**< the resource or a stream capture does not allow it */
     CRMM_MISUSE_CUDA = 11,              /**< a CUDA call failed where no error can be returned */
-    CRMM_MISUSE_FORKED = 12             /**< CUDA memory touched in a forked child */
+    CRMM_MISUSE_FORKED = 12,            /**< CUDA memory touched in a forked child */
+    CRMM_MISUSE_OVERRUN = 13            /**< memory before or behind a block was written to */
 } crmm_misuse_kind;
 
 /** One finding, as the handler gets it. */

@@ -50,6 +50,9 @@ crmm_status crmm_priv_cuda_device_count(int *count);
 crmm_status crmm_priv_cuda_current_device(int *device);
 int crmm_priv_cuda_try_current_device(int *device);
 crmm_status crmm_priv_cuda_set_device(int device);
+/* The current device by a short way, for hot paths. false: there is none, and one of the others has
+ * to be asked. */
+bool crmm_priv_cuda_knows_device(int *device);
 /* Free and total bytes of the current device. */
 crmm_status crmm_priv_cuda_memory(size_t *free_bytes, size_t *total_bytes);
 

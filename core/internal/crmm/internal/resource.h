@@ -21,8 +21,11 @@ enum {
  * afterwards. */
 #define CRMM_PRIV_KEEPS_RULES ((uintptr_t)1 << 17)
 
+/* Among the properties: the operations make the device current that they need, whichever is. */
+#define CRMM_PRIV_ANY_DEVICE ((uintptr_t)1 << 18)
+
 /* All that is no property. */
-#define CRMM_PRIV_FLAGS (CRMM_PRIV_IMMORTAL | CRMM_PRIV_KEEPS_RULES)
+#define CRMM_PRIV_FLAGS (CRMM_PRIV_IMMORTAL | CRMM_PRIV_KEEPS_RULES | CRMM_PRIV_ANY_DEVICE)
 
 /* Initialiser of the base of a shared immortal object in static storage. */
 #define CRMM_PRIV_IMMORTAL_BASE(ops_, name_, properties_)                \

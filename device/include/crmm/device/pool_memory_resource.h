@@ -34,16 +34,20 @@ typedef struct crmm_pool_memory_resource_options {
     size_t maximum_pool_size; /**< bytes that are never exceeded; 0: what upstream gives */
     uint64_t release_threshold; /**< give idle memory back to upstream while the pool holds more
                                    bytes than this; 0: keep all; CRMM_RELEASE_ALL: keep none */
-    uint64_t tight;          /**< 1: hold as little as can be: idle memory is moved, or given back
-                                  and taken anew, before the pool grows. Costs driver calls */
-    size_t target_pool_size; /**< the expected peak in bytes: below it the pool grows freely, above
-                                  it idle memory is moved first; 0: not known */
-    size_t handle_size;      /**< bytes that the pool grows by at least, and over vmm the size of
-                                  each physical handle; rounded up to upstream's granularity; 0: the
-                                  library's choice */
-    uint64_t validate;       /**< 1: every block lies between guard bytes that are looked at when it
-                                  is given back (which waits for the stream), and every leak is
-                                  listed */
+    uint64_t tight;           /**< 1: hold as little as can be: idle memory is moved, or given back
+                                   and taken anew, before the pool grows. Costs driver calls */
+    size_t target_pool_size;  /**< the expected peak in bytes: below it the pool grows freely, above
+                                   it idle memory is moved first; 0: not known */
+    size_t handle_size;       /**< bytes that the pool grows by at least, and over vmm the size of
+                                   each physical handle; rounded up to upstream's granularity; 0: the
+                                   library's choice */
+    uint64_t validate;        /**< 1: every block lies between guard bytes, 256 before it and 256 to
+                                   511 behind it, that are looked at when it is given back, which
+                                   waits for the stream, or without one for the device: what was
+                                   written there is CRMM_MISUSE_OVERRUN. Every leak is listed. A
+                                   figure or a snapshot of blocks counts the guards. Built with
+                                   AddressSanitizer, memory that the host can touch is poisoned
+                                   wherever it is not handed out */
     size_t stream_cache_size; /**< bytes that each thread may keep at hand for each stream; 0: a
                                  share of what the pool holds; CRMM_STREAM_CACHE_NONE: none */
     size_t heap_count;        /**< most heaps that threads may spread over when they get into each

@@ -635,8 +635,8 @@ static crmm_status fail(const request *req, crmm_priv_pool_growth growth)
             status, before.native_code, bytes,
             "%s: no %zu bytes: %zu live, %zu free, of which %zu pending, longest run %zu; "
             "upstream refused: %s",
-            CRMM_PRIV_POOL_NAME, bytes, info.live, info.cached, info.pending, info.largest_free,
-            before.message);
+            crmm_priv_pool_name(pool), bytes, info.live, info.cached, info.pending,
+            info.largest_free, before.message);
         crmm_priv_note_memory(info.live, info.cached, info.pending, info.largest_free);
         return status;
     }
@@ -644,7 +644,7 @@ static crmm_status fail(const request *req, crmm_priv_pool_growth growth)
         CRMM_ERROR_OUT_OF_MEMORY, 0, bytes,
         "%s: no %zu bytes: %zu live, %zu free, of which %zu pending, longest run %zu, of "
         "at most %zu",
-        CRMM_PRIV_POOL_NAME, bytes, info.live, info.cached, info.pending, info.largest_free,
+        crmm_priv_pool_name(pool), bytes, info.live, info.cached, info.pending, info.largest_free,
         pool->maximum);
     crmm_priv_note_memory(info.live, info.cached, info.pending, info.largest_free);
     return CRMM_ERROR_OUT_OF_MEMORY;

@@ -571,24 +571,6 @@ crmm_resource *crmm_priv_pool_upstream(const crmm_resource *resource)
     return ((const crmm_priv_pool *)resource)->upstream;
 }
 
-/* Whether everything in the heaps is complete and no memory has two addresses. */
-static bool is_settled(crmm_priv_pool *pool)
-{
-    uint32_t heaps = crmm_priv_pool_heap_count(pool);
-    bool settled = true;
-
-    for (uint32_t i = 0; i < heaps && settled; i++) {
-        crmm_priv_pool_heap *heap = crmm_priv_pool_heap_of(pool, i);
-        crmm_priv_pool_heap_lock(heap);
-        const crmm_priv_extents *extents = &heap->extents;
-        settled = extents->leaving == 0 &&
-                  extents->free_granules ==
-                      crmm_priv_extents_set(extents, CRMM_PRIV_POOL_CLEAN)->granules;
-        crmm_priv_pool_heap_unlock(heap);
-    }
-    return settled;
-}
-
 crmm_status crmm_priv_pool_trim(crmm_resource *resource, size_t bytes_to_keep, size_t *released)
 {
     crmm_priv_pool *pool = pool_of(resource);
@@ -602,7 +584,7 @@ crmm_status crmm_priv_pool_trim(crmm_resource *resource, size_t bytes_to_keep, s
     crmm_priv_pool_settle_streams(pool);
     *released = crmm_priv_pool_release(pool, bytes_to_keep);
     /* What is left may be free, but for work that nobody knows to be complete. */
-    if (crmm_priv_pool_held(pool) > bytes_to_keep && !is_settled(pool) &&
+    if (crmm_priv_pool_held(pool) > bytes_to_keep && !crmm_priv_pool_is_settled(pool) &&
         crmm_priv_pool_wait_for_all(pool) == 0) {
         *released += crmm_priv_pool_release(pool, bytes_to_keep);
     }
@@ -673,7 +655,7 @@ void crmm_priv_pool_destroy(crmm_resource *resource)
         live = crmm_priv_pool_live(pool);
         crmm_priv_pool_set_solo(pool, 0);
         crmm_priv_pool_settle_streams(pool);
-        int code = is_settled(pool) ? 0 : crmm_priv_pool_wait_for_all(pool);
+        int code = crmm_priv_pool_is_settled(pool) ? 0 : crmm_priv_pool_wait_for_all(pool);
         left = code == 0 ? crmm_priv_pool_give_back(pool) : crmm_priv_pool_held(pool);
         report_leak(pool, live, left);
         crmm_priv_pool_streams_finish(&pool->streams);

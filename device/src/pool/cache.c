@@ -487,6 +487,7 @@ static void retire(crmm_priv_pool_cache *cache)
     pthread_mutex_lock(&pool->mutex);
     cache->stream = NULL; /* others look at it with this lock */
     unlink_of_pool(&pool->caches, cache);
+    cache->stream = NULL; /* others look at it while it is in the list */
     cache->next_of_pool = pool->orphans;
     pool->orphans = cache;
     __atomic_store_n(&pool->cache_count, pool->cache_count - 1, __ATOMIC_RELAXED);

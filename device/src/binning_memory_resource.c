@@ -26,11 +26,15 @@ typedef struct bin {
     bool is_own;             /* of blocks of one size, and nobody else has it */
 } bin;
 
+enum { POWERS = 64 };
+
 /* Never changed once it is published: a new bin makes a new table. */
 typedef struct bins {
     struct bins *before; /* the table before, which others may still be reading */
     size_t count;
-    bin list[]; /* by size */
+    size_t first[POWERS + 1]; /* by the logarithm of a size, rounded up: the first bin that a size
+                                 with it could be for */
+    bin list[];               /* by size */
 } bins;
 
 typedef struct binning {
@@ -58,11 +62,19 @@ static const bins *bins_of(const binning *own)
     return __atomic_load_n(&own->bins, __ATOMIC_ACQUIRE);
 }
 
-/* The first bin of at least a size; the count: none. */
-static size_t lower_bound(const bins *all, size_t bytes)
+/* Rounded up; at most 63. */
+static size_t logarithm(size_t bytes)
 {
-    size_t low = 0;
-    size_t count = all->count;
+    return bytes <= 1 ? 0 : 64u - (size_t)__builtin_clzll(bytes - 1);
+}
+
+/* The first bin of at least a size; the count: none. Where all bins are powers of two, the search
+ * is over at once. */
+static inline size_t lower_bound(const bins *all, size_t bytes)
+{
+    size_t power = logarithm(bytes);
+    size_t low = all->first[power];
+    size_t count = all->first[power + 1] - low;
 
     while (count > 0) {
         size_t half = count / 2;
@@ -74,6 +86,20 @@ static size_t lower_bound(const bins *all, size_t bytes)
         }
     }
     return low;
+}
+
+/* After the list. */
+static void set_first(bins *all)
+{
+    size_t at = 0;
+
+    for (size_t power = 0; power <= POWERS; power++) {
+        size_t below = power == 0 ? 0 : (size_t)1 << (power - 1);
+        while (at < all->count && all->list[at].size <= below) {
+            at++;
+        }
+        all->first[power] = at;
+    }
 }
 
 /* The bin that a request is for; NULL: upstream. */
@@ -448,6 +474,7 @@ static crmm_status publish(binning *own, bin added)
         for (size_t i = 0; i < all->count; i++) {
             all->list[i] = i < at ? before->list[i] : i == at ? added : before->list[i - 1];
         }
+        set_first(all);
         __atomic_store_n(&own->bins, all, __ATOMIC_RELEASE);
     }
     crmm_priv_lock_release(&own->lock);
@@ -612,6 +639,9 @@ static binning *make(crmm_resource *upstream)
     created->device = -1;
     crmm_resource_init(&created->base, &binning_ops, class_name,
                        crmm_resource_properties(upstream));
+    if (crmm_resource_has(upstream, CRMM_STREAM_ORDERED)) {
+        created->base.reserved[CRMM_PRIV_PROPERTIES] |= CRMM_PRIV_KEEPS_RULES;
+    }
     return created;
 }
 

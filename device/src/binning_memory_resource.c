@@ -559,11 +559,11 @@ crmm_status crmm_binning_memory_resource_add_bin(crmm_resource *mr, size_t alloc
     if (allocation_size == 0) {
         return FAIL(CRMM_ERROR_INVALID_ARGUMENT, 0, "%s: a bin of 0 bytes", class_name);
     }
-    if (allocation_size > (size_t)PTRDIFF_MAX - CRMM_DEVICE_ALIGNMENT) {
+    size_t size = crmm_align_up(allocation_size, CRMM_DEVICE_ALIGNMENT);
+    if (size == 0 || size > PTRDIFF_MAX) {
         return FAIL(CRMM_ERROR_OUT_OF_MEMORY, 0, "%s: a bin of %zu bytes is more than can exist",
                     class_name, allocation_size);
     }
-    size_t size = crmm_align_up(allocation_size, CRMM_DEVICE_ALIGNMENT);
     if (has_bin(own, size)) {
         return FAIL(CRMM_ERROR_INVALID_ARGUMENT, 0, "%s: there is a bin of %zu bytes", class_name,
                     size);
@@ -612,7 +612,8 @@ static crmm_status check_options(const crmm_binning_memory_resource_options *opt
 static crmm_status add_exponents(binning *own, uint64_t first, uint64_t last)
 {
     for (uint64_t exponent = first; last != 0 && exponent <= last; exponent++) {
-        size_t size = crmm_align_up((size_t)1 << exponent, CRMM_DEVICE_ALIGNMENT);
+        size_t size = (size_t)1 << exponent;
+        size = size < CRMM_DEVICE_ALIGNMENT ? CRMM_DEVICE_ALIGNMENT : size;
         /* What is smaller than a block can be is one bin. */
         crmm_status status = has_bin(own, size) ? CRMM_SUCCESS : add_own(own, size);
         if (status != CRMM_SUCCESS) {

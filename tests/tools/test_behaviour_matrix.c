@@ -754,6 +754,7 @@ Test(behaviour_matrix, every_resource_bears_every_failing_call, .timeout = 100)
     }
     write_table("\n");
     close_table();
+    cudart_emulated_reset(); /* what could not be released */
 }
 
 #endif

@@ -22,9 +22,15 @@ static const size_t BYTES_AT_FIRST = (size_t)16 << 20; /* of a bin whose blocks 
 
 typedef struct bin {
     size_t size;
+    size_t stride;           /* of an own one: what it asks its pool for; 0: it is not own */
     crmm_resource *resource; /* retained */
-    bool is_own;             /* of blocks of one size, and nobody else has it */
 } bin;
+
+/* Of blocks of one size, and nobody else has it. */
+static inline bool is_own(const bin *of)
+{
+    return of->stride != 0;
+}
 
 enum { POWERS = 64 };
 
@@ -107,7 +113,7 @@ static const bin *route(const bins *all, size_t bytes, size_t alignment)
 {
     size_t i = lower_bound(all, bytes);
 
-    while (i < all->count && all->list[i].is_own && alignment > CRMM_DEVICE_ALIGNMENT) {
+    while (i < all->count && is_own(&all->list[i]) && alignment > CRMM_DEVICE_ALIGNMENT) {
         i++;
     }
     return i < all->count ? &all->list[i] : NULL;
@@ -117,32 +123,40 @@ static const bin *route(const bins *all, size_t bytes, size_t alignment)
 static const bin *find_owner(const bins *all, const void *ptr)
 {
     for (size_t i = 0; i < all->count; i++) {
-        if (all->list[i].is_own && crmm_priv_fixed_size_owns(all->list[i].resource, ptr)) {
+        if (is_own(&all->list[i]) && crmm_priv_fixed_size_owns(all->list[i].resource, ptr)) {
             return &all->list[i];
         }
     }
     return NULL;
 }
 
-/* ---- own bins ---- */
+/* ---- own bins ----
+ * Those that are routed to are told what they would ask their pool for. */
 
-static inline crmm_status allocate_from(const bin *from, call how, size_t bytes, size_t alignment,
-                                        void **ptr)
+static inline crmm_status allocate_from(const bin *from, call how, void **ptr)
 {
-    crmm_resource *resource = from->resource;
-
-    return how.is_sync ? resource->ops->allocate_sync(resource, bytes, alignment, ptr)
-                       : resource->ops->allocate(resource, how.stream, bytes, alignment, ptr);
+    return how.is_sync ? crmm_priv_pool_allocate_sync(from->resource, from->stride,
+                                                      CRMM_DEVICE_ALIGNMENT, ptr)
+                       : crmm_priv_pool_allocate(from->resource, how.stream, from->stride,
+                                                 CRMM_DEVICE_ALIGNMENT, ptr);
 }
 
-static inline void deallocate_to(const bin *to, call how, void *ptr, size_t bytes, size_t alignment)
+static inline void deallocate_to(const bin *to, call how, void *ptr)
 {
-    crmm_resource *resource = to->resource;
-
     if (how.is_sync) {
-        resource->ops->deallocate_sync(resource, ptr, bytes, alignment);
+        crmm_priv_pool_deallocate_sync(to->resource, ptr, to->stride, CRMM_DEVICE_ALIGNMENT);
     } else {
-        resource->ops->deallocate(resource, how.stream, ptr, bytes, alignment);
+        crmm_priv_pool_deallocate(to->resource, how.stream, ptr, to->stride, CRMM_DEVICE_ALIGNMENT);
+    }
+}
+
+/* One that is found by the address looks itself whether the size can be right. */
+static void deallocate_to_owner(const bin *to, call how, void *ptr, size_t bytes, size_t alignment)
+{
+    if (how.is_sync) {
+        crmm_deallocate_sync(to->resource, ptr, bytes, alignment);
+    } else {
+        crmm_deallocate(to->resource, how.stream, ptr, bytes, alignment);
     }
 }
 
@@ -255,7 +269,7 @@ __attribute__((noinline)) static void deallocate_other(binning *own, call how, v
     }
     const bin *owner = find_owner(bins_of(own), ptr);
     if (owner != NULL) {
-        deallocate_to(owner, how, ptr, bytes, alignment);
+        deallocate_to_owner(owner, how, ptr, bytes, alignment);
     } else {
         report_unknown(own, ptr, bytes, alignment);
     }
@@ -269,8 +283,8 @@ static inline crmm_status allocate(crmm_resource *resource, call how, size_t byt
     binning *own = (binning *)resource;
     const bin *to = route(bins_of(own), bytes, alignment);
 
-    if (to != NULL && to->is_own) {
-        return allocate_from(to, how, bytes, alignment, ptr);
+    if (to != NULL && is_own(to)) {
+        return allocate_from(to, how, ptr);
     }
     return allocate_other(own, to != NULL ? to->resource : own->upstream, how, bytes, alignment,
                           ptr);
@@ -282,8 +296,8 @@ static inline void deallocate(crmm_resource *resource, call how, void *ptr, size
     binning *own = (binning *)resource;
     const bin *from = route(bins_of(own), bytes, alignment);
 
-    if (from != NULL && from->is_own && crmm_priv_fixed_size_owns(from->resource, ptr)) {
-        deallocate_to(from, how, ptr, bytes, alignment);
+    if (from != NULL && is_own(from) && crmm_priv_fixed_size_owns(from->resource, ptr)) {
+        deallocate_to(from, how, ptr);
         return;
     }
     deallocate_other(own, how, ptr, bytes, alignment);
@@ -368,7 +382,7 @@ static crmm_status binning_info(const crmm_resource *resource, crmm_memory_info 
 
     for (size_t i = 0; i < all->count; i++) {
         crmm_memory_info one = {.struct_size = sizeof(one)};
-        if (!all->list[i].is_own ||
+        if (!is_own(&all->list[i]) ||
             crmm_resource_info(all->list[i].resource, &one) != CRMM_SUCCESS) {
             continue;
         }
@@ -499,7 +513,7 @@ static bool has_bin(const binning *own, size_t size)
 static crmm_status add_own(binning *own, size_t size)
 {
     uint64_t blocks = own->blocks_to_preallocate;
-    bin added = {.size = size, .is_own = true};
+    bin added = {.size = size};
     int previous = -1;
 
     if (blocks == 0) {
@@ -517,6 +531,7 @@ static crmm_status add_own(binning *own, size_t size)
                                                     &added.resource);
     crmm_priv_cuda_leave_device(previous);
     if (status == CRMM_SUCCESS) {
+        added.stride = crmm_priv_fixed_size_stride(added.resource);
         status = publish(own, added);
     }
     if (status != CRMM_SUCCESS && added.resource != NULL) {

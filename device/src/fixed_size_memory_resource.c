@@ -7,8 +7,6 @@
 #include <crmm/internal/fail.h>
 #include <crmm/internal/options.h>
 
-#include "pool/kind.h"
-
 static const char class_name[] = "fixed_size_memory_resource";
 
 enum { DEFAULT_BLOCKS = 128 };
@@ -199,14 +197,9 @@ crmm_status crmm_fixed_size_memory_resource_create(
 
 /* ---- what else it tells ---- */
 
-bool crmm_priv_fixed_size_is(const crmm_resource *resource)
+size_t crmm_priv_fixed_size_stride(const crmm_resource *resource)
 {
-    return resource->ops == &fixed_size_ops;
-}
-
-bool crmm_priv_fixed_size_owns(const crmm_resource *resource, const void *ptr)
-{
-    return crmm_priv_pool_owns(&fixed_size_of(resource)->pool, ptr);
+    return fixed_size_of(resource)->stride;
 }
 
 size_t crmm_fixed_size_memory_resource_block_size(const crmm_resource *mr)

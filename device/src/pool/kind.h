@@ -50,10 +50,23 @@ crmm_status crmm_priv_pool_snapshot(crmm_priv_pool *pool,
                                     void (*visitor)(const crmm_pool_block *block, void *user_data),
                                     void *user_data);
 
-/* Whether an address is in memory of the pool's. */
+/* Whether an address is in memory of the pool's; takes no lock. */
 static inline bool crmm_priv_pool_owns(const crmm_priv_pool *pool, const void *ptr)
 {
-    return crmm_priv_pool_chunks_find(&pool->chunks, ptr) != NULL;
+    const crmm_priv_pool_chunks *chunks = &pool->chunks;
+    uint32_t version = __atomic_load_n(&chunks->version, __ATOMIC_ACQUIRE);
+
+    /* One chunk is no search; as in crmm_priv_pool_chunks_find(). */
+    if ((version & 1) == 0 && __atomic_load_n(&chunks->count, __ATOMIC_ACQUIRE) == 1) {
+        const crmm_priv_pool_chunk_entry *only =
+            __atomic_load_n(&chunks->table, __ATOMIC_ACQUIRE)->entries;
+        uintptr_t base = __atomic_load_n(&only->base, __ATOMIC_ACQUIRE);
+        uintptr_t end = __atomic_load_n(&only->end, __ATOMIC_ACQUIRE);
+        if (__atomic_load_n(&chunks->version, __ATOMIC_RELAXED) == version) {
+            return (uintptr_t)ptr - base < end - base;
+        }
+    }
+    return crmm_priv_pool_chunks_find(chunks, ptr) != NULL;
 }
 
 #endif

@@ -328,7 +328,7 @@ static size_t flush_own(const crmm_priv_pool *pool)
 
     for (crmm_priv_pool_cache *cache = crmm_priv_pool_self->first; cache != NULL;
          cache = cache->next_of_thread) {
-        if (cache->pool == pool && cache->bytes != 0) {
+        if (cache->pool == pool && __atomic_load_n(&cache->bytes, __ATOMIC_RELAXED) != 0) {
             crmm_priv_bias_lock(&cache->lock);
             bytes += cache->bytes;
             flush(cache);

@@ -5,12 +5,12 @@
 #include <stdio.h>
 
 #include <crmm/core/alignment.h>
+#include <crmm/internal/blocks.h>
 #include <crmm/internal/fail.h>
 #include <crmm/internal/options.h>
 #include <crmm/internal/report.h>
 
 #include "adaptor.h"
-#include "aligned_blocks.h"
 
 static const char class_name[] = "aligned_resource_adaptor";
 
@@ -21,7 +21,7 @@ typedef struct aligned {
     crmm_priv_adaptor adaptor;
     size_t alignment; /* at least BASE_ALIGNMENT */
     size_t threshold;
-    aligned_blocks padded; /* the blocks that are aligned to more than BASE_ALIGNMENT */
+    crmm_priv_blocks padded; /* the blocks that are aligned to more than BASE_ALIGNMENT */
 } aligned;
 
 /* ---- sizes ---- */
@@ -69,7 +69,7 @@ static crmm_misuse misuse_of(const void *ptr, size_t bytes, size_t alignment)
         .resource_name = class_name, .ptr = ptr, .bytes = bytes, .alignment = alignment};
 }
 
-static void report_other(const aligned_block *known, size_t bytes, size_t alignment)
+static void report_other(const crmm_priv_block *known, size_t bytes, size_t alignment)
 {
     crmm_misuse found = misuse_of(known->ptr, bytes, alignment);
 
@@ -87,17 +87,17 @@ static void report_other(const aligned_block *known, size_t bytes, size_t alignm
 
 /* Take the block of a free that must be a padded one out of the books; reports if it is not. */
 static bool take(aligned *adaptor, const void *ptr, size_t bytes, size_t alignment,
-                 aligned_block *block)
+                 crmm_priv_block *block)
 {
     crmm_misuse found = misuse_of(ptr, bytes, alignment);
 
-    switch (crmm_priv_aligned_blocks_take(&adaptor->padded, ptr, bytes, alignment, block)) {
-    case ALIGNED_TAKEN:
+    switch (crmm_priv_blocks_take(&adaptor->padded, ptr, bytes, alignment, block)) {
+    case CRMM_PRIV_BLOCK_TAKEN:
         return true;
-    case ALIGNED_OTHER:
+    case CRMM_PRIV_BLOCK_OTHER:
         report_other(block, bytes, alignment);
         return false;
-    case ALIGNED_ABSENT:
+    case CRMM_PRIV_BLOCK_ABSENT:
         break;
     }
     found.kind = CRMM_MISUSE_FOREIGN_POINTER;
@@ -112,10 +112,10 @@ static bool take(aligned *adaptor, const void *ptr, size_t bytes, size_t alignme
  */
 static bool was_passed_through(aligned *adaptor, const void *ptr, size_t bytes, size_t alignment)
 {
-    aligned_block known;
+    crmm_priv_block known;
 
     if (!crmm_is_pointer_aligned(ptr, 2 * BASE_ALIGNMENT) ||
-        !crmm_priv_aligned_blocks_find(&adaptor->padded, ptr, &known)) {
+        !crmm_priv_blocks_find(&adaptor->padded, ptr, &known)) {
         return true;
     }
     report_other(&known, bytes, alignment);
@@ -152,12 +152,12 @@ static bool enter(aligned *adaptor, const request *made, void *base, size_t byte
         *ptr = base;
         return true;
     }
-    const aligned_block block = {.ptr = align_pointer(base, made->effective),
-                                 .base = base,
-                                 .bytes = bytes,
-                                 .alignment = alignment,
-                                 .padded = made->padded};
-    if (!crmm_priv_aligned_blocks_add(&adaptor->padded, &block)) {
+    const crmm_priv_block block = {.ptr = align_pointer(base, made->effective),
+                                   .origin = base,
+                                   .bytes = bytes,
+                                   .alignment = alignment,
+                                   .padded = made->padded};
+    if (!crmm_priv_blocks_add(&adaptor->padded, &block)) {
         return false;
     }
     *ptr = block.ptr;
@@ -214,11 +214,11 @@ static void aligned_deallocate_sync(crmm_resource *resource, void *ptr, size_t b
 {
     aligned *adaptor = (aligned *)resource;
     size_t effective = effective_alignment(adaptor, bytes, alignment);
-    aligned_block block;
+    crmm_priv_block block;
 
     if (effective > BASE_ALIGNMENT) {
         if (take(adaptor, ptr, bytes, alignment, &block)) {
-            crmm_deallocate_sync(adaptor->adaptor.upstream, block.base, block.padded,
+            crmm_deallocate_sync(adaptor->adaptor.upstream, block.origin, block.padded,
                                  BASE_ALIGNMENT);
         }
     } else if (was_passed_through(adaptor, ptr, bytes, alignment)) {
@@ -231,11 +231,11 @@ static void aligned_deallocate(crmm_resource *resource, crmm_stream stream, void
 {
     aligned *adaptor = (aligned *)resource;
     size_t effective = effective_alignment(adaptor, bytes, alignment);
-    aligned_block block;
+    crmm_priv_block block;
 
     if (effective > BASE_ALIGNMENT) {
         if (take(adaptor, ptr, bytes, alignment, &block)) {
-            crmm_deallocate(adaptor->adaptor.upstream, stream, block.base, block.padded,
+            crmm_deallocate(adaptor->adaptor.upstream, stream, block.origin, block.padded,
                             BASE_ALIGNMENT);
         }
     } else if (was_passed_through(adaptor, ptr, bytes, alignment)) {
@@ -246,14 +246,14 @@ static void aligned_deallocate(crmm_resource *resource, crmm_stream stream, void
 static void aligned_deallocate_ptr(crmm_resource *resource, crmm_stream stream, void *ptr)
 {
     aligned *adaptor = (aligned *)resource;
-    aligned_block block;
+    crmm_priv_block block;
 
-    if (crmm_priv_aligned_blocks_take_any(&adaptor->padded, ptr, &block) == ALIGNED_TAKEN) {
+    if (crmm_priv_blocks_take_any(&adaptor->padded, ptr, &block) == CRMM_PRIV_BLOCK_TAKEN) {
         if (crmm_resource_has(resource, CRMM_STREAM_ORDERED)) {
-            crmm_deallocate(adaptor->adaptor.upstream, stream, block.base, block.padded,
+            crmm_deallocate(adaptor->adaptor.upstream, stream, block.origin, block.padded,
                             BASE_ALIGNMENT);
         } else {
-            crmm_deallocate_sync(adaptor->adaptor.upstream, block.base, block.padded,
+            crmm_deallocate_sync(adaptor->adaptor.upstream, block.origin, block.padded,
                                  BASE_ALIGNMENT);
         }
     } else {
@@ -266,9 +266,9 @@ static void aligned_destroy(crmm_resource *resource)
     aligned *adaptor = (aligned *)resource;
     const void *one = NULL;
     size_t bytes = 0;
-    size_t count = crmm_priv_aligned_blocks_sum(&adaptor->padded, &bytes, &one);
+    size_t count = crmm_priv_blocks_sum(&adaptor->padded, &bytes, &one);
 
-    crmm_priv_aligned_blocks_finish(&adaptor->padded);
+    crmm_priv_blocks_finish(&adaptor->padded);
     if (count != 0) {
         crmm_priv_report(
             (crmm_misuse){
@@ -330,7 +330,7 @@ crmm_status crmm_aligned_resource_adaptor_create(
     if (created == NULL) {
         return status;
     }
-    if (!crmm_priv_aligned_blocks_init(&created->padded)) {
+    if (!crmm_priv_blocks_init(&created->padded)) {
         crmm_priv_adaptor_destroy(&created->adaptor.base);
         return FAIL(CRMM_ERROR_OUT_OF_MEMORY, 0, "%s: no memory for its locks", class_name);
     }

@@ -16,10 +16,11 @@
 
 #include "pool/cache.h"
 #include "pool/guard.h"
+#include "pool/kind.h"
 #include "pool/memory.h"
 #include "pool/serve.h"
 
-static const char class_name[] = CRMM_PRIV_POOL_NAME;
+static const char class_name[] = "pool_memory_resource";
 
 static const size_t DEFAULT_PAGE = (size_t)4 << 20; /* see docs/pool.md for why */
 static const size_t TIGHT_PAGE = (size_t)2 << 20;
@@ -93,15 +94,15 @@ __attribute__((noinline, cold)) static crmm_status refuse(const crmm_priv_pool *
     if (is_forked(pool)) {
         return FAIL_BYTES(CRMM_ERROR_FORKED, 0, bytes,
                           "%s: a pool cannot be used in a forked child of the process that made it",
-                          class_name);
+                          crmm_priv_pool_name(pool));
     }
     if (code == CRMM_PRIV_CAPTURING) {
         return FAIL_BYTES(CRMM_ERROR_UNSUPPORTED, 0, bytes,
                           "%s: stream %p is being captured, and what a pool hands out in a capture "
                           "could not be given back in it",
-                          class_name, (void *)stream);
+                          crmm_priv_pool_name(pool), (void *)stream);
     }
-    return crmm_priv_cuda_stream_failed(class_name, stream, code);
+    return crmm_priv_cuda_stream_failed(crmm_priv_pool_name(pool), stream, code);
 }
 
 /* ---- allocation ---- */
@@ -111,10 +112,10 @@ static uint32_t granules_of(size_t bytes)
     return (uint32_t)((bytes + CRMM_PRIV_POOL_GRANULE - 1) >> CRMM_PRIV_POOL_GRANULE_SHIFT);
 }
 
-static crmm_status no_host_memory(size_t bytes)
+static crmm_status no_host_memory(const crmm_priv_pool *pool, size_t bytes)
 {
     return FAIL_BYTES(CRMM_ERROR_OUT_OF_MEMORY, 0, bytes, "%s: no host memory for a cache",
-                      class_name);
+                      crmm_priv_pool_name(pool));
 }
 
 static inline bool is_cached(const crmm_priv_pool *pool, size_t bytes, size_t alignment)
@@ -136,7 +137,7 @@ __attribute__((noinline)) static crmm_status allocate_direct(crmm_priv_pool *poo
     if (bytes > pool->maximum || bytes > most || alignment > most) {
         return FAIL_BYTES(CRMM_ERROR_OUT_OF_MEMORY, 0, bytes,
                           "%s: %zu bytes with alignment %zu are more than it may hold, %zu",
-                          class_name, bytes, alignment,
+                          crmm_priv_pool_name(pool), bytes, alignment,
                           pool->maximum < most ? pool->maximum : most);
     }
     return crmm_priv_pool_serve(pool, cache, stream, granules_of(bytes), (uint32_t)granules, true,
@@ -203,7 +204,7 @@ __attribute__((noinline)) static crmm_status allocate_slow(crmm_priv_pool *pool,
     }
     crmm_priv_pool_cache *cache = crmm_priv_pool_find_cache(pool, id, stream);
     if (cache == NULL) {
-        return no_host_memory(bytes);
+        return no_host_memory(pool, bytes);
     }
     return allocate_locked(pool, cache, stream, class_index, ptr);
 }
@@ -219,7 +220,7 @@ static crmm_status allocate_uncached_for(crmm_priv_pool *pool, crmm_stream strea
     if (cache == NULL) {
         cache = crmm_priv_pool_find_cache(pool, id, stream);
     }
-    return cache == NULL ? no_host_memory(bytes)
+    return cache == NULL ? no_host_memory(pool, bytes)
                          : allocate_direct(pool, cache, stream, bytes, alignment, ptr);
 }
 
@@ -258,8 +259,8 @@ static inline crmm_status allocate_cached(crmm_priv_pool *pool, crmm_stream stre
     return CRMM_SUCCESS;
 }
 
-static crmm_status pool_allocate(crmm_resource *resource, crmm_stream stream, size_t bytes,
-                                 size_t alignment, void **ptr)
+crmm_status crmm_priv_pool_allocate(crmm_resource *resource, crmm_stream stream, size_t bytes,
+                                    size_t alignment, void **ptr)
 {
     crmm_priv_pool *pool = pool_of(resource);
 
@@ -270,8 +271,8 @@ static crmm_status pool_allocate(crmm_resource *resource, crmm_stream stream, si
     return allocate_cached(pool, stream, id_of(pool, stream), class_index, ptr);
 }
 
-static crmm_status pool_allocate_sync(crmm_resource *resource, size_t bytes, size_t alignment,
-                                      void **ptr)
+crmm_status crmm_priv_pool_allocate_sync(crmm_resource *resource, size_t bytes, size_t alignment,
+                                         void **ptr)
 {
     crmm_priv_pool *pool = pool_of(resource);
 
@@ -284,12 +285,22 @@ static crmm_status pool_allocate_sync(crmm_resource *resource, size_t bytes, siz
 
 /* ---- deallocation ---- */
 
-/* What is wrong with a block that is not known, or not so. */
+__attribute__((noinline, cold)) static void report_forked(const crmm_priv_pool *pool,
+                                                          const void *ptr, size_t bytes)
+{
+    crmm_priv_report((crmm_misuse){.kind = CRMM_MISUSE_FORKED,
+                                   .resource_name = crmm_priv_pool_name(pool),
+                                   .ptr = ptr,
+                                   .bytes = bytes},
+                     "%s: %p given back in a forked child", crmm_priv_pool_name(pool), ptr);
+}
+
+/* A block that is not known, or not so. */
 __attribute__((noinline, cold)) static void report_block(crmm_priv_pool *pool, void *ptr,
                                                          size_t bytes, size_t alignment)
 {
     crmm_misuse found = {.kind = CRMM_MISUSE_FOREIGN_POINTER,
-                         .resource_name = class_name,
+                         .resource_name = crmm_priv_pool_name(pool),
                          .ptr = ptr,
                          .bytes = bytes,
                          .alignment = alignment};
@@ -297,7 +308,7 @@ __attribute__((noinline, cold)) static void report_block(crmm_priv_pool *pool, v
 
     if (chunk == NULL) {
         crmm_priv_report(found, "%s: %p given back with %zu bytes is not from this pool",
-                         class_name, ptr, bytes);
+                         crmm_priv_pool_name(pool), ptr, bytes);
         return;
     }
     size_t live = crmm_priv_pool_block_bytes(pool, chunk, ptr);
@@ -305,17 +316,26 @@ __attribute__((noinline, cold)) static void report_block(crmm_priv_pool *pool, v
         found.kind = CRMM_MISUSE_SIZE_MISMATCH;
         crmm_priv_report(
             found, "%s: %p given back with %zu bytes and alignment %zu is a block of %zu bytes",
-            class_name, ptr, bytes, alignment, live);
+            crmm_priv_pool_name(pool), ptr, bytes, alignment, live);
         return;
     }
     if (crmm_priv_pool_is_block_start(pool, chunk, ptr)) {
         found.kind = CRMM_MISUSE_DOUBLE_FREE;
-        crmm_priv_report(found, "%s: %p of %zu bytes was given back before", class_name, ptr,
-                         bytes);
+        crmm_priv_report(found, "%s: %p of %zu bytes was given back before",
+                         crmm_priv_pool_name(pool), ptr, bytes);
         return;
     }
     crmm_priv_report(found, "%s: no block of this pool begins at %p, given back with %zu bytes",
-                     class_name, ptr, bytes);
+                     crmm_priv_pool_name(pool), ptr, bytes);
+}
+
+void crmm_priv_pool_report_block(crmm_priv_pool *pool, void *ptr, size_t bytes, size_t alignment)
+{
+    if (is_forked(pool)) {
+        report_forked(pool, ptr, bytes);
+    } else {
+        report_block(pool, ptr, bytes, alignment);
+    }
 }
 
 __attribute__((noinline, cold)) static void report_stream(crmm_priv_pool *pool, crmm_stream stream,
@@ -323,29 +343,27 @@ __attribute__((noinline, cold)) static void report_stream(crmm_priv_pool *pool, 
 {
     crmm_misuse found = {.kind = CRMM_MISUSE_CUDA,
                          .native_code = code,
-                         .resource_name = class_name,
+                         .resource_name = crmm_priv_pool_name(pool),
                          .ptr = ptr,
                          .bytes = bytes};
 
     if (is_forked(pool)) {
-        found.kind = CRMM_MISUSE_FORKED;
-        found.native_code = 0;
-        crmm_priv_report(found, "%s: %p given back in a forked child", class_name, ptr);
+        report_forked(pool, ptr, bytes);
         return;
     }
     if (code == CRMM_PRIV_CAPTURING) {
         found.kind = CRMM_MISUSE_UNSUPPORTED;
         found.native_code = 0;
         crmm_priv_report(found, "%s: %p given back on stream %p, which is being captured",
-                         class_name, ptr, (void *)stream);
+                         crmm_priv_pool_name(pool), ptr, (void *)stream);
         return;
     }
-    if (crmm_priv_cuda_ready(class_name) != CRMM_SUCCESS) {
+    if (crmm_priv_cuda_ready(crmm_priv_pool_name(pool)) != CRMM_SUCCESS) {
         return; /* the program is ending */
     }
     crmm_priv_report(found, "%s: %p given back on stream %p, of which CUDA says: %s (%s)",
-                     class_name, ptr, (void *)stream, crmm_priv_cuda_error_name(code),
-                     crmm_priv_cuda_error_text(code));
+                     crmm_priv_pool_name(pool), ptr, (void *)stream,
+                     crmm_priv_cuda_error_name(code), crmm_priv_cuda_error_text(code));
 }
 
 /* The counterpart of allocate_direct(). false: there is no such block. */
@@ -496,8 +514,8 @@ static inline void deallocate_for(crmm_priv_pool *pool, crmm_priv_pool_cache *ca
 }
 
 /* The identity is not asked for where the handle is known: only whether the stream is captured. */
-static void pool_deallocate(crmm_resource *resource, crmm_stream stream, void *ptr, size_t bytes,
-                            size_t alignment)
+void crmm_priv_pool_deallocate(crmm_resource *resource, crmm_stream stream, void *ptr, size_t bytes,
+                               size_t alignment)
 {
     crmm_priv_pool *pool = pool_of(resource);
 
@@ -515,7 +533,8 @@ static void pool_deallocate(crmm_resource *resource, crmm_stream stream, void *p
                    alignment);
 }
 
-static void pool_deallocate_sync(crmm_resource *resource, void *ptr, size_t bytes, size_t alignment)
+void crmm_priv_pool_deallocate_sync(crmm_resource *resource, void *ptr, size_t bytes,
+                                    size_t alignment)
 {
     crmm_priv_pool *pool = pool_of(resource);
 
@@ -523,7 +542,7 @@ static void pool_deallocate_sync(crmm_resource *resource, void *ptr, size_t byte
                    bytes, alignment);
 }
 
-static void pool_deallocate_ptr(crmm_resource *resource, crmm_stream stream, void *ptr)
+void crmm_priv_pool_deallocate_ptr(crmm_resource *resource, crmm_stream stream, void *ptr)
 {
     crmm_priv_pool *pool = pool_of(resource);
     const crmm_priv_pool_chunk *chunk =
@@ -539,9 +558,9 @@ static void pool_deallocate_ptr(crmm_resource *resource, crmm_stream stream, voi
         bool is_marked = crmm_priv_pool_marked_class(chunk, ptr) != UINT32_MAX;
         size_t alignment = is_marked ? CRMM_PRIV_POOL_GRANULE : CRMM_PRIV_POOL_GRANULE * 2;
         if (pool->is_stream_ordered) {
-            pool_deallocate(resource, stream, ptr, bytes, alignment);
+            crmm_priv_pool_deallocate(resource, stream, ptr, bytes, alignment);
         } else {
-            pool_deallocate_sync(resource, ptr, bytes, alignment);
+            crmm_priv_pool_deallocate_sync(resource, ptr, bytes, alignment);
         }
     }
 }
@@ -588,30 +607,12 @@ bool crmm_priv_pool_may_deallocate(crmm_priv_pool *pool, const crmm_stream *stre
 
 /* ---- the other operations ---- */
 
-static crmm_resource *pool_upstream(const crmm_resource *resource)
+crmm_resource *crmm_priv_pool_upstream(const crmm_resource *resource)
 {
     return ((const crmm_priv_pool *)resource)->upstream;
 }
 
-/* Whether everything in the heaps is complete and no memory has two addresses. */
-static bool is_settled(crmm_priv_pool *pool)
-{
-    uint32_t heaps = crmm_priv_pool_heap_count(pool);
-    bool settled = true;
-
-    for (uint32_t i = 0; i < heaps && settled; i++) {
-        crmm_priv_pool_heap *heap = crmm_priv_pool_heap_of(pool, i);
-        crmm_priv_pool_heap_lock(heap);
-        const crmm_priv_extents *extents = &heap->extents;
-        settled = extents->leaving == 0 &&
-                  extents->free_granules ==
-                      crmm_priv_extents_set(extents, CRMM_PRIV_POOL_CLEAN)->granules;
-        crmm_priv_pool_heap_unlock(heap);
-    }
-    return settled;
-}
-
-static crmm_status pool_trim(crmm_resource *resource, size_t bytes_to_keep, size_t *released)
+crmm_status crmm_priv_pool_trim(crmm_resource *resource, size_t bytes_to_keep, size_t *released)
 {
     crmm_priv_pool *pool = pool_of(resource);
     size_t further = 0;
@@ -624,7 +625,7 @@ static crmm_status pool_trim(crmm_resource *resource, size_t bytes_to_keep, size
     crmm_priv_pool_settle_streams(pool);
     *released = crmm_priv_pool_release(pool, bytes_to_keep);
     /* What is left may be free, but for work that nobody knows to be complete. */
-    if (crmm_priv_pool_held(pool) > bytes_to_keep && !is_settled(pool) &&
+    if (crmm_priv_pool_held(pool) > bytes_to_keep && !crmm_priv_pool_is_settled(pool) &&
         crmm_priv_pool_wait_for_all(pool) == 0) {
         *released += crmm_priv_pool_release(pool, bytes_to_keep);
     }
@@ -645,10 +646,10 @@ static size_t pool_describe(const crmm_resource *resource, char *text, size_t si
     if (pool->maximum != SIZE_MAX) {
         (void)snprintf(maximum, sizeof(maximum), "%zu", pool->maximum);
     }
-    length =
-        snprintf(text, size, "%s (device %d, maximum %s, %s of %zu%s%s)", class_name, pool->device,
-                 maximum, pool->is_in_place ? "grown in place by pages" : "chunks", pool->page,
-                 pool->is_tight ? ", tight" : "", pool->validates ? ", validating" : "");
+    length = snprintf(text, size, "%s (device %d, maximum %s, %s of %zu%s%s)",
+                      crmm_priv_pool_name(pool), pool->device, maximum,
+                      pool->is_in_place ? "grown in place by pages" : "chunks", pool->page,
+                      pool->is_tight ? ", tight" : "", pool->validates ? ", validating" : "");
     return crmm_priv_describe_over(pool->upstream, text, size, (size_t)length);
 }
 
@@ -668,36 +669,39 @@ static void free_parts(crmm_priv_pool *pool)
     pthread_cond_destroy(&pool->grown);
 }
 
-static void report_leak(size_t live, size_t left)
+static void report_leak(const crmm_priv_pool *pool, size_t live, size_t left)
 {
     if (live > 0) {
         crmm_priv_report(
-            (crmm_misuse){.kind = CRMM_MISUSE_LEAK, .resource_name = class_name, .bytes = live},
+            (crmm_misuse){.kind = CRMM_MISUSE_LEAK,
+                          .resource_name = crmm_priv_pool_name(pool),
+                          .bytes = live},
             "%s: released with %zu bytes alive; the memory that holds them, %zu bytes, is lost",
-            class_name, live, left);
+            crmm_priv_pool_name(pool), live, left);
     }
 }
 
-static void pool_destroy(crmm_resource *resource)
+void crmm_priv_pool_destroy(crmm_resource *resource)
 {
     crmm_priv_pool *pool = pool_of(resource);
     size_t live = 0;
     size_t left = 0;
     /* At exit CUDA takes everything back; in a forked child nothing here is the child's. */
     bool usable =
-        !is_forked(pool) && (pool->device < 0 || crmm_priv_cuda_ready(class_name) == CRMM_SUCCESS);
+        !is_forked(pool) &&
+        (pool->device < 0 || crmm_priv_cuda_ready(crmm_priv_pool_name(pool)) == CRMM_SUCCESS);
 
     if (usable) {
         (void)crmm_priv_pool_flush_all(pool);
         live = crmm_priv_pool_live(pool);
         crmm_priv_pool_set_solo(pool, 0);
         crmm_priv_pool_settle_streams(pool);
-        int code = is_settled(pool) ? 0 : crmm_priv_pool_wait_for_all(pool);
+        int code = crmm_priv_pool_is_settled(pool) ? 0 : crmm_priv_pool_wait_for_all(pool);
         left = code == 0 ? crmm_priv_pool_give_back(pool) : crmm_priv_pool_held(pool);
         if (pool->guard != NULL) {
             crmm_priv_pool_guard_report_leaks(pool);
         } else {
-            report_leak(live, left);
+            report_leak(pool, live, left);
         }
         crmm_priv_pool_streams_finish(&pool->streams);
     }
@@ -710,14 +714,14 @@ static void pool_destroy(crmm_resource *resource)
 
 static const crmm_resource_ops pool_ops = {
     .struct_size = sizeof(crmm_resource_ops),
-    .allocate_sync = pool_allocate_sync,
-    .deallocate_sync = pool_deallocate_sync,
-    .destroy = pool_destroy,
-    .allocate = pool_allocate,
-    .deallocate = pool_deallocate,
-    .deallocate_ptr = pool_deallocate_ptr,
-    .upstream = pool_upstream,
-    .trim = pool_trim,
+    .allocate_sync = crmm_priv_pool_allocate_sync,
+    .deallocate_sync = crmm_priv_pool_deallocate_sync,
+    .destroy = crmm_priv_pool_destroy,
+    .allocate = crmm_priv_pool_allocate,
+    .deallocate = crmm_priv_pool_deallocate,
+    .deallocate_ptr = crmm_priv_pool_deallocate_ptr,
+    .upstream = crmm_priv_pool_upstream,
+    .trim = crmm_priv_pool_trim,
     .info = crmm_priv_pool_info,
     .describe = pool_describe,
 };
@@ -727,12 +731,12 @@ static const crmm_resource_ops guarded_ops = {
     .struct_size = sizeof(crmm_resource_ops),
     .allocate_sync = crmm_priv_pool_guard_allocate_sync,
     .deallocate_sync = crmm_priv_pool_guard_deallocate_sync,
-    .destroy = pool_destroy,
+    .destroy = crmm_priv_pool_destroy,
     .allocate = crmm_priv_pool_guard_allocate,
     .deallocate = crmm_priv_pool_guard_deallocate,
     .deallocate_ptr = crmm_priv_pool_guard_deallocate_ptr,
-    .upstream = pool_upstream,
-    .trim = pool_trim,
+    .upstream = crmm_priv_pool_upstream,
+    .trim = crmm_priv_pool_trim,
     .info = crmm_priv_pool_info,
     .describe = pool_describe,
 };
@@ -767,9 +771,8 @@ static crmm_status check_options(const crmm_pool_memory_resource_options *option
                     "%s: options->target_pool_size %zu is more than maximum_pool_size %zu",
                     class_name, options->target_pool_size, maximum);
     }
-    /* Extents count granules in 32 bits, and a range has to be several pages long. */
-    const size_t most = (size_t)(UINT32_MAX / 4) << CRMM_PRIV_POOL_GRANULE_SHIFT;
-    if (options->handle_size > most || options->initial_pool_size > most ||
+    if (options->handle_size > CRMM_PRIV_POOL_MOST_AT_ONCE ||
+        options->initial_pool_size > CRMM_PRIV_POOL_MOST_AT_ONCE ||
         options->target_pool_size > PTRDIFF_MAX / 4) {
         return FAIL(CRMM_ERROR_OUT_OF_MEMORY, 0,
                     "%s: options->handle_size %zu, initial_pool_size %zu or target_pool_size %zu "
@@ -788,7 +791,7 @@ static void look_at_upstream(crmm_priv_pool *pool)
     const size_t moving = offsetof(crmm_resource_ops, move_end) + sizeof(ops->move_end);
 
     pool->is_stream_ordered = crmm_resource_has(pool->upstream, CRMM_STREAM_ORDERED);
-    pool->is_in_place = ops->struct_size >= in_place && ops->reserve != NULL &&
+    pool->is_in_place = !pool->is_rigid && ops->struct_size >= in_place && ops->reserve != NULL &&
                         ops->commit != NULL && ops->decommit != NULL && ops->unreserve != NULL;
     pool->can_move = pool->is_in_place && ops->struct_size >= moving && ops->move_begin != NULL &&
                      ops->move_end != NULL;
@@ -801,7 +804,11 @@ static void take_options(crmm_priv_pool *pool, const crmm_pool_memory_resource_o
     if (page == 0) {
         page = options->tight != 0 ? TIGHT_PAGE : DEFAULT_PAGE;
     }
-    pool->page = crmm_align_up(page, PAGE_UNIT);
+    if (pool->unit == 0) {
+        pool->page = crmm_align_up(page, PAGE_UNIT);
+    } else {
+        pool->page = pool->is_in_place ? DEFAULT_PAGE : page;
+    }
     pool->maximum = options->maximum_pool_size != 0 ? options->maximum_pool_size : SIZE_MAX;
     pool->target = options->target_pool_size;
     pool->is_tight = options->tight != 0;
@@ -868,22 +875,23 @@ static crmm_status set_up(crmm_priv_pool *pool, const crmm_pool_memory_resource_
     return status;
 }
 
-/* Takes the reference over. */
-static crmm_status create(crmm_resource *upstream, const crmm_pool_memory_resource_options *options,
-                          crmm_resource **out)
+crmm_status crmm_priv_pool_create(const crmm_priv_pool_kind *kind, crmm_resource *upstream,
+                                  const crmm_pool_memory_resource_options *options,
+                                  crmm_resource **out)
 {
-    crmm_priv_pool *created = crmm_resource_storage_allocate(sizeof(*created));
+    crmm_priv_pool *created = crmm_resource_storage_allocate(kind->size);
 
     if (created == NULL) {
-        crmm_resource_release(&upstream);
-        return FAIL(CRMM_ERROR_OUT_OF_MEMORY, 0, "%s: no host memory for the resource", class_name);
+        return FAIL(CRMM_ERROR_OUT_OF_MEMORY, 0, "%s: no host memory for the resource", kind->name);
     }
     (void)pthread_once(&once, handle_forks);
-    created->upstream = upstream;
+    created->upstream = crmm_resource_retain(upstream);
+    created->unit = kind->unit;
+    created->is_rigid = kind->is_rigid;
     created->serial = crmm_priv_pool_next_serial();
     created->generation = __atomic_load_n(&generation, __ATOMIC_RELAXED);
-    crmm_resource_init(&created->base, options->validate != 0 ? &guarded_ops : &pool_ops,
-                       class_name, crmm_resource_properties(upstream));
+    const crmm_resource_ops *ops = options->validate != 0 ? &guarded_ops : kind->ops;
+    crmm_resource_init(&created->base, ops, kind->name, crmm_resource_properties(upstream));
     created->base.reserved[CRMM_PRIV_PROPERTIES] |= CRMM_PRIV_ANY_DEVICE;
     if (crmm_resource_has(upstream, CRMM_STREAM_ORDERED)) {
         created->base.reserved[CRMM_PRIV_PROPERTIES] |= CRMM_PRIV_KEEPS_RULES;
@@ -891,7 +899,7 @@ static crmm_status create(crmm_resource *upstream, const crmm_pool_memory_resour
     crmm_status status = set_up(created, options);
     if (status != CRMM_SUCCESS) {
         crmm_error why = *crmm_last_error();
-        pool_destroy(&created->base);
+        crmm_priv_pool_destroy(&created->base);
         crmm_priv_restore_error(&why);
         return status;
     }
@@ -901,6 +909,9 @@ static crmm_status create(crmm_resource *upstream, const crmm_pool_memory_resour
     *out = &created->base;
     return CRMM_SUCCESS;
 }
+
+static const crmm_priv_pool_kind pool_kind = {
+    .name = class_name, .ops = &pool_ops, .size = sizeof(crmm_priv_pool)};
 
 crmm_status crmm_pool_memory_resource_create(crmm_resource *upstream,
                                              const crmm_pool_memory_resource_options *options,
@@ -918,15 +929,16 @@ crmm_status crmm_pool_memory_resource_create(crmm_resource *upstream,
     if (status != CRMM_SUCCESS) {
         return status;
     }
-    if (upstream != NULL) {
-        (void)crmm_resource_retain(upstream);
-    } else {
-        status = crmm_vmm_memory_resource_create(NULL, &upstream);
+    crmm_resource *own = NULL;
+    if (upstream == NULL) {
+        status = crmm_vmm_memory_resource_create(NULL, &own);
         if (status != CRMM_SUCCESS) {
             return status;
         }
     }
-    return create(upstream, &known, out);
+    status = crmm_priv_pool_create(&pool_kind, upstream != NULL ? upstream : own, &known, out);
+    crmm_resource_release(&own);
+    return status;
 }
 
 /* ---- what else a pool tells ---- */
@@ -959,7 +971,7 @@ crmm_status crmm_pool_memory_resource_retire_stream(crmm_resource *pool, crmm_st
     }
     crmm_priv_pool_cache *cache = crmm_priv_pool_find_cache(own, id, stream);
     if (cache == NULL) {
-        return no_host_memory(0);
+        return no_host_memory(own, 0);
     }
     (void)crmm_priv_pool_flush_all(own);
     return crmm_priv_cuda_check("cuEventRecord",

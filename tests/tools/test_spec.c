@@ -115,6 +115,31 @@ Test(spec, failed_allocations_are_tried_again)
 }
 #endif
 
+Test(spec, suballocators_stand_on_cuda_or_what_is_named)
+{
+    static const struct {
+        const char *text;
+        const char *described;
+    } cases[] = {
+        {"fixed_size:block_size=64KiB,blocks_to_preallocate=2+malloc",
+         "fixed_size_memory_resource (device -1, blocks of 65536) over malloc_memory_resource"},
+        {"binning:min_size_exponent=10,max_size_exponent=12,blocks_to_preallocate=2+malloc",
+         "binning_memory_resource (device -1, 3 bins of 1024 to 4096) over malloc_memory_resource"},
+        {"arena:arena_size=1MiB,dump_log_on_failure=1+malloc",
+         "arena_memory_resource (device -1, size 1048576) over malloc_memory_resource"},
+        {"binning", "binning_memory_resource (device 0, no bins) over cuda_memory_resource"},
+    };
+    char text[200];
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        crmm_resource *created = create(cases[i].text);
+        (void)crmm_resource_describe(created, text, sizeof(text));
+        cr_expect(strcmp(text, cases[i].described) == 0, "%s", text);
+        crmm_resource_release(&created);
+    }
+    expect_refused("fixed_size:blocks=3", "fixed_size has no option \"blocks\"");
+}
+
 #if HAVE_ADAPTOR_LIMITING
 #include <crmm/adaptors/limiting_resource_adaptor.h>
 

@@ -11,9 +11,12 @@
 
 #include <crmm/core/error.h>
 #include <crmm/core/options.h>
+#include <crmm/device/arena_memory_resource.h>
+#include <crmm/device/binning_memory_resource.h>
 #include <crmm/device/cuda_async_managed_memory_resource.h>
 #include <crmm/device/cuda_async_memory_resource.h>
 #include <crmm/device/cuda_memory_resource.h>
+#include <crmm/device/fixed_size_memory_resource.h>
 #include <crmm/device/managed_memory_resource.h>
 #include <crmm/device/pool_memory_resource.h>
 #include <crmm/device/vmm_memory_resource.h>
@@ -133,6 +136,36 @@ static crmm_status create_pool(const uint64_t *values, crmm_resource *upstream, 
                      .tight = values[3], .target_pool_size = values[4], .handle_size = values[5],
                      .stream_cache_size = values[6], .heap_count = values[7]),
         out);
+}
+
+static crmm_status create_fixed_size(const uint64_t *values, crmm_resource *upstream,
+                                     crmm_resource **out)
+{
+    return crmm_fixed_size_memory_resource_create(upstream,
+                                                  CRMM_OPTIONS(crmm_fixed_size_memory_resource,
+                                                               .block_size = values[0],
+                                                               .blocks_to_preallocate = values[1]),
+                                                  out);
+}
+
+static crmm_status create_binning(const uint64_t *values, crmm_resource *upstream,
+                                  crmm_resource **out)
+{
+    return crmm_binning_memory_resource_create(
+        upstream,
+        CRMM_OPTIONS(crmm_binning_memory_resource, .min_size_exponent = values[0],
+                     .max_size_exponent = values[1], .blocks_to_preallocate = values[2]),
+        out);
+}
+
+static crmm_status create_arena(const uint64_t *values, crmm_resource *upstream,
+                                crmm_resource **out)
+{
+    return crmm_arena_memory_resource_create(upstream,
+                                             CRMM_OPTIONS(crmm_arena_memory_resource,
+                                                          .arena_size = values[0],
+                                                          .dump_log_on_failure = values[1]),
+                                             out);
 }
 
 /* ---- adaptors ---- */
@@ -359,6 +392,45 @@ const resource_class classes[] = {
                  "most heaps that threads spread over; default as many as help"},
             },
         .create = create_pool,
+    },
+    {
+        .name = "fixed_size",
+        .summary = "blocks of one size; larger requests fail",
+        .upstream = UPSTREAM_CUDA,
+        .parameters =
+            {
+                {"block_size", PARAMETER_SIZE, false, "bytes of a block; default 1 MiB"},
+                {"blocks_to_preallocate", PARAMETER_COUNT, false,
+                 "blocks taken from upstream at a time; default 128"},
+            },
+        .create = create_fixed_size,
+    },
+    {
+        .name = "binning",
+        .summary = "bins of blocks of one size each; what is larger goes to the upstream",
+        .upstream = UPSTREAM_CUDA,
+        .parameters =
+            {
+                {"min_size_exponent", PARAMETER_COUNT, false,
+                 "the smallest bin has 2 to the power of this; default no bins"},
+                {"max_size_exponent", PARAMETER_COUNT, false, "the largest; default no bins"},
+                {"blocks_to_preallocate", PARAMETER_COUNT, false,
+                 "blocks each bin takes at a time; default 128, or 16 MiB if that is less"},
+            },
+        .create = create_binning,
+    },
+    {
+        .name = "arena",
+        .summary = "takes one chunk at the start and hands out parts of it",
+        .upstream = UPSTREAM_CUDA,
+        .parameters =
+            {
+                {"arena_size", PARAMETER_SIZE, false,
+                 "bytes of the chunk; default half of what is free"},
+                {"dump_log_on_failure", PARAMETER_FLAG, false,
+                 "log what it holds when there is no memory"},
+            },
+        .create = create_arena,
     },
 #if HAVE_ADAPTOR_ALIGNED
     {

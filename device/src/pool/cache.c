@@ -89,7 +89,8 @@ void crmm_priv_pool_set_budget(crmm_priv_pool *pool)
     } else if (pool->cache_option != 0) {
         budget = pool->cache_option;
     } else if (budget < LOWEST_BUDGET) {
-        budget = LOWEST_BUDGET;
+        size_t most = pool->maximum / SHARE / (pool->cache_count > 0 ? pool->cache_count : 1);
+        budget = most < LOWEST_BUDGET ? most : LOWEST_BUDGET;
     }
     __atomic_store_n(&pool->budget, budget, __ATOMIC_RELAXED);
     __atomic_store_n(&pool->fence_limit, highest_fence(pool), __ATOMIC_RELAXED);
@@ -493,6 +494,7 @@ static void retire(crmm_priv_pool_cache *cache)
     pthread_mutex_lock(&pool->mutex);
     cache->stream = NULL; /* others look at it with this lock */
     unlink_of_pool(&pool->caches, cache);
+    cache->stream = NULL; /* others look at it while it is in the list */
     cache->next_of_pool = pool->orphans;
     pool->orphans = cache;
     __atomic_store_n(&pool->cache_count, pool->cache_count - 1, __ATOMIC_RELAXED);

@@ -100,7 +100,7 @@ static inline size_t crmm_priv_pool_class_bytes(size_t class_index)
 
 /* ---- finding one's cache ---- */
 
-enum { CRMM_PRIV_POOL_THREAD_ENTRIES = 32 };
+enum { CRMM_PRIV_POOL_THREAD_ENTRIES = 64 };
 
 typedef struct crmm_priv_pool_thread_entry {
     uint64_t serial; /* of the pool */

@@ -42,7 +42,7 @@ crmm_status crmm_priv_pool_add_chunk(crmm_priv_pool *pool, crmm_priv_pool_heap *
     }
     crmm_deallocate_sync(pool->upstream, base, bytes, CRMM_PRIV_POOL_GRANULE);
     return FAIL_BYTES(CRMM_ERROR_OUT_OF_MEMORY, 0, bytes, "%s: no host memory for a chunk's books",
-                      CRMM_PRIV_POOL_NAME);
+                      crmm_priv_pool_name(pool));
 }
 
 /* How large a chunk to ask for: an eighth of the pool, and at least what is needed. */
@@ -57,7 +57,7 @@ static size_t step_of(const crmm_priv_pool *pool, size_t need)
         step = pool->target - crmm_priv_pool_held(pool);
     }
     step = step < need ? need : step;
-    return crmm_align_up(step, SMALLEST_STEP);
+    return crmm_priv_pool_round_up(step, pool->unit != 0 ? pool->unit : SMALLEST_STEP);
 }
 
 crmm_priv_pool_growth crmm_priv_pool_grow_by_chunk(const crmm_priv_pool_request *request)
@@ -81,7 +81,8 @@ crmm_priv_pool_growth crmm_priv_pool_grow_by_chunk(const crmm_priv_pool_request 
         if (bytes == need || !crmm_status_is_allocation_failure(status)) {
             return CRMM_PRIV_POOL_REFUSED;
         }
-        bytes = crmm_align_down(bytes / 2, CRMM_PRIV_POOL_GRANULE);
+        size_t unit = pool->unit != 0 ? pool->unit : CRMM_PRIV_POOL_GRANULE;
+        bytes = bytes / 2 / unit * unit;
         bytes = bytes < need ? need : bytes;
     }
 }

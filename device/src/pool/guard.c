@@ -36,7 +36,7 @@ enum {
     PATTERN = 0xA7                  /* neither 0 nor all ones, nor a common letter */
 };
 
-static const char class_name[] = CRMM_PRIV_POOL_NAME;
+static const char class_name[] = "pool_memory_resource";
 
 /* A block as the program knows it. */
 typedef struct guarded {

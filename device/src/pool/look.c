@@ -8,6 +8,7 @@
 #include <crmm/internal/fail.h>
 
 #include "cache.h"
+#include "kind.h"
 
 static size_t bytes_of(uint64_t granules)
 {
@@ -263,26 +264,17 @@ static bool add_heap(crmm_priv_pool *pool, crmm_priv_pool_heap *heap, blocks *li
     return true;
 }
 
-crmm_status crmm_pool_memory_resource_snapshot(const crmm_resource *resource,
-                                               void (*visitor)(const crmm_pool_block *block,
-                                                               void *user_data),
-                                               void *user_data)
+crmm_status crmm_priv_pool_snapshot(crmm_priv_pool *pool,
+                                    void (*visitor)(const crmm_pool_block *block, void *user_data),
+                                    void *user_data)
 {
-    static const char who[] = "crmm_pool_memory_resource_snapshot";
-    crmm_priv_pool *pool = (crmm_priv_pool *)(uintptr_t)resource;
     blocks list = {0};
-
-    if (!crmm_priv_pool_is_pool(resource, who)) {
-        return CRMM_ERROR_INVALID_ARGUMENT;
-    }
-    if (visitor == NULL) {
-        return FAIL(CRMM_ERROR_INVALID_ARGUMENT, 0, "%s: visitor is NULL", who);
-    }
     uint32_t heaps = crmm_priv_pool_heap_count(pool);
     for (uint32_t i = 0; i < heaps; i++) {
         if (!add_heap(pool, crmm_priv_pool_heap_of(pool, i), &list)) {
             free(list.all);
-            return FAIL(CRMM_ERROR_OUT_OF_MEMORY, 0, "%s: no host memory for the list", who);
+            return FAIL(CRMM_ERROR_OUT_OF_MEMORY, 0, "%s: no host memory for a list of blocks",
+                        crmm_priv_pool_name(pool));
         }
     }
     qsort(list.all, list.count, sizeof(*list.all), by_address);
@@ -291,4 +283,20 @@ crmm_status crmm_pool_memory_resource_snapshot(const crmm_resource *resource,
     }
     free(list.all);
     return CRMM_SUCCESS;
+}
+
+crmm_status crmm_pool_memory_resource_snapshot(const crmm_resource *resource,
+                                               void (*visitor)(const crmm_pool_block *block,
+                                                               void *user_data),
+                                               void *user_data)
+{
+    static const char who[] = "crmm_pool_memory_resource_snapshot";
+
+    if (!crmm_priv_pool_is_pool(resource, who)) {
+        return CRMM_ERROR_INVALID_ARGUMENT;
+    }
+    if (visitor == NULL) {
+        return FAIL(CRMM_ERROR_INVALID_ARGUMENT, 0, "%s: visitor is NULL", who);
+    }
+    return crmm_priv_pool_snapshot((crmm_priv_pool *)(uintptr_t)resource, visitor, user_data);
 }

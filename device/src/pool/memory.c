@@ -53,7 +53,7 @@ static crmm_priv_pool_growth grow_in_place(const crmm_priv_pool_request *request
         claimed = crmm_priv_pool_claim_hole(request, &plan);
         if (claimed == 0) {
             (void)FAIL(CRMM_ERROR_OUT_OF_MEMORY, 0, "%s: no host memory for a range's books",
-                       CRMM_PRIV_POOL_NAME);
+                       crmm_priv_pool_name(pool));
             return CRMM_PRIV_POOL_REFUSED;
         }
     }
@@ -155,7 +155,7 @@ crmm_status crmm_priv_pool_prime(crmm_priv_pool *pool, size_t bytes)
     uint32_t claimed = crmm_priv_pool_claim_hole(&request, &plan);
     if (claimed == 0) {
         return FAIL(CRMM_ERROR_OUT_OF_MEMORY, 0, "%s: no host memory for %zu bytes",
-                    CRMM_PRIV_POOL_NAME, left);
+                    crmm_priv_pool_name(pool), left);
     }
     return crmm_priv_pool_fill(pool, heap, claimed);
 }
@@ -240,6 +240,9 @@ size_t crmm_priv_pool_release(crmm_priv_pool *pool, size_t keep)
     size_t released = 0;
     int previous = -1;
 
+    if (pool->is_rigid) {
+        return 0;
+    }
     (void)become_grower(pool, true);
     if (crmm_priv_cuda_try_enter_device(pool->device, &previous) == 0) {
         if (pool->can_move) {
@@ -256,6 +259,7 @@ size_t crmm_priv_pool_release(crmm_priv_pool *pool, size_t keep)
 
 size_t crmm_priv_pool_give_back(crmm_priv_pool *pool)
 {
+    pool->is_rigid = false;
     (void)crmm_priv_pool_release(pool, 0);
     for (uint32_t i = 0; i < pool->chunks.count; i++) {
         const crmm_priv_pool_chunk *chunk = pool->chunks.table->entries[i].chunk;

@@ -62,7 +62,7 @@ crmm_status crmm_priv_pool_add_range(crmm_priv_pool *pool, crmm_priv_pool_heap *
     }
     (void)pool->upstream->ops->unreserve(pool->upstream, base, bytes);
     return FAIL(CRMM_ERROR_OUT_OF_MEMORY, 0, "%s: no host memory for a range's books",
-                CRMM_PRIV_POOL_NAME);
+                crmm_priv_pool_name(pool));
 }
 
 uint32_t crmm_priv_pool_claim_hole(const crmm_priv_pool_request *request, crmm_priv_pool_plan *plan)

@@ -7,9 +7,13 @@
 
 uint64_t crmm_priv_pool_next_serial(void)
 {
+    enum {
+        APART = 9
+    }; /* so that neighbours among pools and among streams do not meet in a thread's
+          entries, see cache.h */
     static uint64_t serials;
 
-    return __atomic_add_fetch(&serials, 1, __ATOMIC_RELAXED);
+    return __atomic_add_fetch(&serials, APART, __ATOMIC_RELAXED);
 }
 
 /* ---- heaps ---- */

@@ -29,8 +29,6 @@
 #include "spin.h"
 #include "streams.h"
 
-#define CRMM_PRIV_POOL_NAME "pool_memory_resource"
-
 enum { CRMM_PRIV_POOL_MOST_HEAPS = 16, CRMM_PRIV_POOL_LINE = 128 };
 
 typedef struct crmm_priv_pool crmm_priv_pool;
@@ -62,10 +60,12 @@ struct crmm_priv_pool {
     bool is_in_place;        /* upstream can put memory behind reserved addresses */
     bool can_move;           /* and have a handle at two addresses */
     bool is_tight;
+    bool is_rigid; /* holds what it began with, in one chunk */
     bool validates;
 
     size_t largest_cached; /* bytes of a block that caches keep */
     size_t page;           /* bytes that memory comes and goes by in place; at least, elsewhere */
+    size_t unit;           /* bytes that a chunk is a multiple of; 0: no matter */
     size_t maximum;
     size_t target;
     size_t release_threshold; /* SIZE_MAX: keep all */
@@ -99,6 +99,12 @@ struct crmm_priv_pool {
     bool had_sync;           /* there was a sync call */
     crmm_priv_pool_streams streams;
 };
+
+/* The class, for messages: a pool is also what other classes are made of. */
+static inline const char *crmm_priv_pool_name(const crmm_priv_pool *pool)
+{
+    return crmm_resource_name(&pool->base);
+}
 
 /* ---- heaps ---- */
 

@@ -439,6 +439,23 @@ static bool wait_for_oldest(crmm_priv_pool *pool)
     return false;
 }
 
+bool crmm_priv_pool_is_settled(crmm_priv_pool *pool)
+{
+    uint32_t heaps = crmm_priv_pool_heap_count(pool);
+    bool settled = true;
+
+    for (uint32_t i = 0; i < heaps && settled; i++) {
+        crmm_priv_pool_heap *heap = crmm_priv_pool_heap_of(pool, i);
+        crmm_priv_pool_heap_lock(heap);
+        const crmm_priv_extents *extents = &heap->extents;
+        settled = extents->leaving == 0 &&
+                  extents->free_granules ==
+                      crmm_priv_extents_set(extents, CRMM_PRIV_POOL_CLEAN)->granules;
+        crmm_priv_pool_heap_unlock(heap);
+    }
+    return settled;
+}
+
 int crmm_priv_pool_wait_for_all(crmm_priv_pool *pool)
 {
     uint32_t end = crmm_priv_pool_streams_end(&pool->streams);
@@ -635,8 +652,8 @@ static crmm_status fail(const request *req, crmm_priv_pool_growth growth)
             status, before.native_code, bytes,
             "%s: no %zu bytes: %zu live, %zu free, of which %zu pending, longest run %zu; "
             "upstream refused: %s",
-            CRMM_PRIV_POOL_NAME, bytes, info.live, info.cached, info.pending, info.largest_free,
-            before.message);
+            crmm_priv_pool_name(pool), bytes, info.live, info.cached, info.pending,
+            info.largest_free, before.message);
         crmm_priv_note_memory(info.live, info.cached, info.pending, info.largest_free);
         return status;
     }
@@ -644,25 +661,38 @@ static crmm_status fail(const request *req, crmm_priv_pool_growth growth)
         CRMM_ERROR_OUT_OF_MEMORY, 0, bytes,
         "%s: no %zu bytes: %zu live, %zu free, of which %zu pending, longest run %zu, of "
         "at most %zu",
-        CRMM_PRIV_POOL_NAME, bytes, info.live, info.cached, info.pending, info.largest_free,
+        crmm_priv_pool_name(pool), bytes, info.live, info.cached, info.pending, info.largest_free,
         pool->maximum);
     crmm_priv_note_memory(info.live, info.cached, info.pending, info.largest_free);
     return CRMM_ERROR_OUT_OF_MEMORY;
 }
 
-/* What is left to try when all else failed. */
+/* What is left to try when all else failed. While other threads are busy, they take some of what is
+ * found into their caches, or give it back anew: then it is not all seen at the first time. */
 static void *by_waiting(const request *req, bool is_direct, crmm_priv_pool_growth *growth)
 {
+    enum { ATTEMPTS = 64 };
+    crmm_priv_pool *pool = req->pool;
+    bool all_seen = false;
     void *ptr = NULL;
 
-    (void)crmm_priv_pool_flush_all(req->pool);
-    /* A lone stream's memory is not looked at for what is complete, and would stay the oldest. */
-    crmm_priv_pool_set_solo(req->pool, 0);
-    while (ptr == NULL && wait_for_oldest(req->pool)) {
-        ptr = look_again(req, is_direct, growth);
-    }
-    if (ptr == NULL && crmm_priv_pool_wait_for_all(req->pool) == 0) {
-        ptr = look_again(req, is_direct, growth);
+    for (int attempt = 0; attempt < ATTEMPTS && ptr == NULL && !all_seen; attempt++) {
+        (void)crmm_priv_pool_flush_all(pool);
+        /* A lone stream's memory is not looked at for what is complete, and would stay the oldest.
+         */
+        crmm_priv_pool_set_solo(pool, 0);
+        while (ptr == NULL && wait_for_oldest(pool)) {
+            ptr = look_again(req, is_direct, growth);
+        }
+        if (ptr == NULL && crmm_priv_pool_wait_for_all(pool) == 0) {
+            ptr = look_again(req, is_direct, growth);
+            all_seen = crmm_priv_pool_is_settled(pool) && crmm_priv_pool_cached(pool) == 0;
+        } else {
+            all_seen = true;
+        }
+        if (ptr == NULL && !all_seen) {
+            crmm_priv_pool_want(pool, req->stream);
+        }
     }
     return ptr;
 }

@@ -30,6 +30,9 @@ crmm_status crmm_priv_pool_serve(crmm_priv_pool *pool, crmm_priv_pool_cache *cac
 /* Learn how far all streams' work has come, and make what is complete clean. */
 void crmm_priv_pool_settle_streams(crmm_priv_pool *pool);
 
+/* Whether everything in the heaps is complete and no memory has two addresses. */
+bool crmm_priv_pool_is_settled(crmm_priv_pool *pool);
+
 /* Wait for all work on the device: everything given back so far is clean then. A CUDA error code.
  */
 int crmm_priv_pool_wait_for_all(crmm_priv_pool *pool);

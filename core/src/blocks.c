@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "aligned_blocks.h"
+#include <crmm/internal/blocks.h>
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -15,19 +15,19 @@ static uint64_t hash_of(const void *ptr)
     return (uint64_t)(uintptr_t)ptr * UINT64_C(0x9E3779B97F4A7C15);
 }
 
-static aligned_shard *shard_of(aligned_blocks *blocks, const void *ptr)
+static crmm_priv_blocks_shard *shard_of(crmm_priv_blocks *blocks, const void *ptr)
 {
-    return &blocks->shards[(hash_of(ptr) >> 60) % ALIGNED_SHARDS];
+    return &blocks->shards[(hash_of(ptr) >> 60) % CRMM_PRIV_BLOCKS_SHARDS];
 }
 
 /* Where the search for a block begins. */
-static size_t home_of(const aligned_shard *shard, const void *ptr)
+static size_t home_of(const crmm_priv_blocks_shard *shard, const void *ptr)
 {
     return (size_t)(hash_of(ptr) >> 24) & (shard->capacity - 1);
 }
 
 /* The slot with a block, or the empty one where it belongs; there is an empty one. */
-static size_t find_slot(const aligned_shard *shard, const void *ptr)
+static size_t find_slot(const crmm_priv_blocks_shard *shard, const void *ptr)
 {
     size_t slot = home_of(shard, ptr);
 
@@ -37,24 +37,25 @@ static size_t find_slot(const aligned_shard *shard, const void *ptr)
     return slot;
 }
 
-static aligned_block *find(const aligned_shard *shard, const void *ptr)
+static crmm_priv_block *find(const crmm_priv_blocks_shard *shard, const void *ptr)
 {
     if (shard->capacity == 0) {
         return NULL;
     }
-    aligned_block *block = &shard->slots[find_slot(shard, ptr)];
+    crmm_priv_block *block = &shard->slots[find_slot(shard, ptr)];
     return block->ptr != NULL ? block : NULL;
 }
 
 /* ---- in ---- */
 
 /* Make sure that one more block leaves a quarter of the slots empty. */
-static bool make_room(aligned_shard *shard)
+static bool make_room(crmm_priv_blocks_shard *shard)
 {
     if (shard->used < shard->capacity / 4 * 3) {
         return true;
     }
-    aligned_shard larger = {.capacity = shard->capacity == 0 ? FEWEST_SLOTS : shard->capacity * 2};
+    crmm_priv_blocks_shard larger = {.capacity =
+                                         shard->capacity == 0 ? FEWEST_SLOTS : shard->capacity * 2};
     larger.slots = calloc(larger.capacity, sizeof(*larger.slots));
     if (larger.slots == NULL) {
         return false;
@@ -70,18 +71,19 @@ static bool make_room(aligned_shard *shard)
     return true;
 }
 
-bool crmm_priv_aligned_blocks_add(aligned_blocks *blocks, const aligned_block *block)
+bool crmm_priv_blocks_add(crmm_priv_blocks *blocks, const crmm_priv_block *block)
 {
-    aligned_shard *shard = shard_of(blocks, block->ptr);
+    crmm_priv_blocks_shard *shard = shard_of(blocks, block->ptr);
 
     (void)pthread_mutex_lock(&shard->mutex);
     bool added = make_room(shard);
     if (added) {
-        aligned_block *slot = &shard->slots[find_slot(shard, block->ptr)];
+        crmm_priv_block *slot = &shard->slots[find_slot(shard, block->ptr)];
         if (slot->ptr == NULL) {
             shard->used++;
             (void)__atomic_fetch_add(&blocks->count, 1, __ATOMIC_RELAXED);
         }
+        shard->bytes += block->bytes - slot->bytes;
         *slot = *block;
     }
     (void)pthread_mutex_unlock(&shard->mutex);
@@ -91,7 +93,7 @@ bool crmm_priv_aligned_blocks_add(aligned_blocks *blocks, const aligned_block *b
 /* ---- out ---- */
 
 /* Empty a slot, and move those behind it forward that were only there because it was taken. */
-static void empty_slot(aligned_shard *shard, size_t hole)
+static void empty_slot(crmm_priv_blocks_shard *shard, size_t hole)
 {
     size_t mask = shard->capacity - 1;
 
@@ -104,60 +106,73 @@ static void empty_slot(aligned_shard *shard, size_t hole)
             hole = slot;
         }
     }
-    shard->slots[hole] = (aligned_block){0};
+    shard->slots[hole] = (crmm_priv_block){0};
     shard->used--;
 }
 
-static void take_out(aligned_blocks *blocks, aligned_shard *shard, const aligned_block *block)
+static void take_out(crmm_priv_blocks *blocks, crmm_priv_blocks_shard *shard,
+                     const crmm_priv_block *block)
 {
+    shard->last = block->ptr;
+    shard->bytes -= block->bytes;
     empty_slot(shard, (size_t)(block - shard->slots));
     (void)__atomic_fetch_sub(&blocks->count, 1, __ATOMIC_RELAXED);
 }
 
-aligned_found crmm_priv_aligned_blocks_take(aligned_blocks *blocks, const void *ptr, size_t bytes,
-                                            size_t alignment, aligned_block *block)
+crmm_priv_block_found crmm_priv_blocks_take(crmm_priv_blocks *blocks, const void *ptr, size_t bytes,
+                                            size_t alignment, crmm_priv_block *block)
 {
-    aligned_shard *shard = shard_of(blocks, ptr);
-    aligned_found found = ALIGNED_ABSENT;
+    crmm_priv_blocks_shard *shard = shard_of(blocks, ptr);
+    crmm_priv_block_found found = CRMM_PRIV_BLOCK_ABSENT;
 
     (void)pthread_mutex_lock(&shard->mutex);
-    const aligned_block *known = find(shard, ptr);
+    const crmm_priv_block *known = find(shard, ptr);
     if (known != NULL) {
         *block = *known;
-        found =
-            known->bytes == bytes && known->alignment == alignment ? ALIGNED_TAKEN : ALIGNED_OTHER;
+        found = known->bytes == bytes && known->alignment == alignment ? CRMM_PRIV_BLOCK_TAKEN
+                                                                       : CRMM_PRIV_BLOCK_OTHER;
     }
-    if (found == ALIGNED_TAKEN) {
+    if (found == CRMM_PRIV_BLOCK_TAKEN) {
         take_out(blocks, shard, known);
     }
     (void)pthread_mutex_unlock(&shard->mutex);
     return found;
 }
 
-aligned_found crmm_priv_aligned_blocks_take_any(aligned_blocks *blocks, const void *ptr,
-                                                aligned_block *block)
+crmm_priv_block_found crmm_priv_blocks_take_any(crmm_priv_blocks *blocks, const void *ptr,
+                                                crmm_priv_block *block)
 {
-    aligned_shard *shard = shard_of(blocks, ptr);
+    crmm_priv_blocks_shard *shard = shard_of(blocks, ptr);
 
     (void)pthread_mutex_lock(&shard->mutex);
-    const aligned_block *known = find(shard, ptr);
+    const crmm_priv_block *known = find(shard, ptr);
     if (known != NULL) {
         *block = *known;
         take_out(blocks, shard, known);
     }
     (void)pthread_mutex_unlock(&shard->mutex);
-    return known != NULL ? ALIGNED_TAKEN : ALIGNED_ABSENT;
+    return known != NULL ? CRMM_PRIV_BLOCK_TAKEN : CRMM_PRIV_BLOCK_ABSENT;
 }
 
-bool crmm_priv_aligned_blocks_find(aligned_blocks *blocks, const void *ptr, aligned_block *block)
+bool crmm_priv_blocks_was_last(crmm_priv_blocks *blocks, const void *ptr)
+{
+    crmm_priv_blocks_shard *shard = shard_of(blocks, ptr);
+
+    (void)pthread_mutex_lock(&shard->mutex);
+    bool was = shard->last == ptr;
+    (void)pthread_mutex_unlock(&shard->mutex);
+    return was;
+}
+
+bool crmm_priv_blocks_find(crmm_priv_blocks *blocks, const void *ptr, crmm_priv_block *block)
 {
     if (__atomic_load_n(&blocks->count, __ATOMIC_RELAXED) == 0) {
         return false;
     }
-    aligned_shard *shard = shard_of(blocks, ptr);
+    crmm_priv_blocks_shard *shard = shard_of(blocks, ptr);
 
     (void)pthread_mutex_lock(&shard->mutex);
-    const aligned_block *known = find(shard, ptr);
+    const crmm_priv_block *known = find(shard, ptr);
     if (known != NULL) {
         *block = *known;
     }
@@ -165,14 +180,29 @@ bool crmm_priv_aligned_blocks_find(aligned_blocks *blocks, const void *ptr, alig
     return known != NULL;
 }
 
-size_t crmm_priv_aligned_blocks_sum(const aligned_blocks *blocks, size_t *bytes, const void **one)
+size_t crmm_priv_blocks_count(crmm_priv_blocks *blocks, size_t *bytes)
+{
+    size_t count = 0;
+
+    *bytes = 0;
+    for (size_t i = 0; i < CRMM_PRIV_BLOCKS_SHARDS; i++) {
+        crmm_priv_blocks_shard *shard = &blocks->shards[i];
+        (void)pthread_mutex_lock(&shard->mutex);
+        count += shard->used;
+        *bytes += shard->bytes;
+        (void)pthread_mutex_unlock(&shard->mutex);
+    }
+    return count;
+}
+
+size_t crmm_priv_blocks_sum(const crmm_priv_blocks *blocks, size_t *bytes, const void **one)
 {
     size_t count = 0;
 
     *bytes = 0;
     *one = NULL;
-    for (size_t i = 0; i < ALIGNED_SHARDS; i++) {
-        const aligned_shard *shard = &blocks->shards[i];
+    for (size_t i = 0; i < CRMM_PRIV_BLOCKS_SHARDS; i++) {
+        const crmm_priv_blocks_shard *shard = &blocks->shards[i];
         for (size_t slot = 0; slot < shard->capacity; slot++) {
             if (shard->slots[slot].ptr != NULL) {
                 count++;
@@ -186,7 +216,7 @@ size_t crmm_priv_aligned_blocks_sum(const aligned_blocks *blocks, size_t *bytes,
 
 /* ---- the table ---- */
 
-static void finish_shards(aligned_blocks *blocks, size_t made)
+static void finish_shards(crmm_priv_blocks *blocks, size_t made)
 {
     for (size_t i = 0; i < made; i++) {
         free(blocks->shards[i].slots);
@@ -194,10 +224,10 @@ static void finish_shards(aligned_blocks *blocks, size_t made)
     }
 }
 
-bool crmm_priv_aligned_blocks_init(aligned_blocks *blocks)
+bool crmm_priv_blocks_init(crmm_priv_blocks *blocks)
 {
-    *blocks = (aligned_blocks){0};
-    for (size_t i = 0; i < ALIGNED_SHARDS; i++) {
+    *blocks = (crmm_priv_blocks){0};
+    for (size_t i = 0; i < CRMM_PRIV_BLOCKS_SHARDS; i++) {
         if (pthread_mutex_init(&blocks->shards[i].mutex, NULL) != 0) {
             finish_shards(blocks, i);
             return false;
@@ -206,7 +236,7 @@ bool crmm_priv_aligned_blocks_init(aligned_blocks *blocks)
     return true;
 }
 
-void crmm_priv_aligned_blocks_finish(aligned_blocks *blocks)
+void crmm_priv_blocks_finish(crmm_priv_blocks *blocks)
 {
-    finish_shards(blocks, ALIGNED_SHARDS);
+    finish_shards(blocks, CRMM_PRIV_BLOCKS_SHARDS);
 }

@@ -86,7 +86,7 @@ static inline size_t crmm_priv_pool_first_block(size_t class_index)
         return class_index * CRMM_PRIV_POOL_MOST_SMALL;
     }
     if (class_index < CRMM_PRIV_POOL_MIDDLE_CLASSES) {
-        return CRMM_PRIV_POOL_SMALL_CLASSES * CRMM_PRIV_POOL_MOST_SMALL +
+        return (size_t)CRMM_PRIV_POOL_SMALL_CLASSES * CRMM_PRIV_POOL_MOST_SMALL +
                (class_index - CRMM_PRIV_POOL_SMALL_CLASSES) * CRMM_PRIV_POOL_MOST_MIDDLE;
     }
     return CRMM_PRIV_POOL_AT_HAND -

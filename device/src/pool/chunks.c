@@ -98,7 +98,7 @@ static bool reserve(crmm_priv_pool_chunks *chunks)
     }
     table->capacity = capacity;
     table->before = before;
-    for (uint32_t i = 0; i < chunks->count; i++) {
+    for (uint32_t i = 0; before != NULL && i < chunks->count; i++) {
         table->entries[i] = before->entries[i];
     }
     /* The smaller one stays, since readers may still be in it. */

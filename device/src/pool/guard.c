@@ -170,7 +170,10 @@ static void empty(guard *self, size_t slot)
 static bool look_up(guard *self, const void *ptr, guarded *found)
 {
     crmm_priv_lock_acquire(&self->lock);
-    *found = self->capacity == 0 ? (guarded){0} : self->table[slot_of(self, ptr)];
+    memset(found, 0, sizeof(*found));
+    if (self->capacity != 0) {
+        *found = self->table[slot_of(self, ptr)];
+    }
     crmm_priv_lock_release(&self->lock);
     return found->ptr != NULL;
 }

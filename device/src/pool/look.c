@@ -277,7 +277,9 @@ crmm_status crmm_priv_pool_snapshot(crmm_priv_pool *pool,
                         crmm_priv_pool_name(pool));
         }
     }
-    qsort(list.all, list.count, sizeof(*list.all), by_address);
+    if (list.count > 0) {
+        qsort(list.all, list.count, sizeof(*list.all), by_address);
+    }
     for (size_t i = 0; i < list.count; i++) {
         visitor(&list.all[i], user_data);
     }

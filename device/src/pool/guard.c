@@ -183,7 +183,10 @@ static bool take(guard *self, const void *ptr, size_t bytes, size_t alignment, g
 {
     crmm_priv_lock_acquire(&self->lock);
     size_t slot = self->capacity == 0 ? 0 : slot_of(self, ptr);
-    *found = self->capacity == 0 ? (guarded){0} : self->table[slot];
+    memset(found, 0, sizeof(*found));
+    if (self->capacity != 0) {
+        *found = self->table[slot];
+    }
     bool right = found->ptr != NULL && found->bytes == bytes && found->alignment == alignment;
     if (right) {
         empty(self, slot);

@@ -127,12 +127,15 @@ crmm_status simulated_commit(crmm_resource *resource, void *ptr, size_t bytes)
     return status;
 }
 
-/* It never fails by itself: after an unmapping that does, CUDA is of no use any more. */
+/* What fails has changed nothing. */
 static crmm_status decommit(simulated_upstream *upstream, char *ptr, size_t bytes)
 {
     if (!check_handles(upstream, "decommit", ptr, bytes) ||
         !check_unmoved(upstream, "decommit", ptr, bytes)) {
         return crmm_set_last_error(CRMM_ERROR_CUDA, 1, "simulated_upstream: decommit");
+    }
+    if (sim_call_fails()) {
+        return refuse("a handle cannot be unmapped");
     }
     memset(find_pages(upstream, "decommit", ptr, bytes), NOTHING, bytes / SHADOW_PAGE);
     upstream->held -= bytes;
@@ -212,6 +215,9 @@ static crmm_status move_end(simulated_upstream *upstream, char *gone, size_t byt
         upstream_move *move = &upstream->moves[i];
         if (move->bytes != bytes || (move->from != gone && move->to != gone)) {
             continue;
+        }
+        if (sim_call_fails()) {
+            return refuse("a handle cannot be unmapped");
         }
         if (move->from == gone) {
             shadow_end_move(gone, bytes);

@@ -159,6 +159,7 @@ static void finish(program *own)
     own->like.manner.faults = 0;
     program_deallocate_all(own);
     program_check(own);
+    program_check_views(own);
     program_end_captures(own);
     if (own->like.waits_at_end) {
         sim_observe_all();
@@ -232,11 +233,14 @@ bool program_run_all(program_run *run)
         .like = style_draw(run->of, seed),
         .randomness = seed,
     };
+    own.like.options.on_chunk = program_on_chunk;
+    own.like.options.on_chunk_user_data = &own;
     sim_start(&own.like.manner);
     shadow_start();
     simulated_upstream_init(&upstream, run->of->upstream, seed, own.like.limit);
     crmm_set_misuse_handler(on_misuse, &own);
     run_pool(&own, run);
+    program_check_chunks_gone(&own);
     simulated_upstream_finish(&upstream);
     sim_finish();
     crmm_set_misuse_handler(NULL, NULL);

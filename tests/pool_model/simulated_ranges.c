@@ -196,6 +196,7 @@ static crmm_status move_begin(simulated_upstream *upstream, char *to, char *from
     shadow_move(to, from, bytes);
     memcpy(new_pages, pages, bytes / SHADOW_PAGE);
     upstream->moves[upstream->move_count++] = (upstream_move){to, from, bytes};
+    upstream->moves_begun++;
     return CRMM_SUCCESS;
 }
 

@@ -217,6 +217,17 @@ void simulated_upstream_init(simulated_upstream *upstream, upstream_kind kind, u
     upstream->chunk_count = 0;
     upstream->range_count = 0;
     upstream->move_count = 0;
+    upstream->moves_begun = 0;
+}
+
+size_t simulated_upstream_reserved(const simulated_upstream *upstream)
+{
+    size_t bytes = 0;
+
+    for (size_t i = 0; i < upstream->range_count; i++) {
+        bytes += upstream->ranges[i].bytes;
+    }
+    return bytes;
 }
 
 void simulated_upstream_finish(simulated_upstream *upstream)

@@ -68,6 +68,7 @@ crmm_status simulated_reserve(crmm_resource *resource, size_t bytes, size_t alig
     sim_lock();
     crmm_status status = reserve((simulated_upstream *)resource, bytes, alignment, base);
     sim_unlock();
+    sim_hold_up();
     return status;
 }
 
@@ -124,6 +125,7 @@ crmm_status simulated_commit(crmm_resource *resource, void *ptr, size_t bytes)
     sim_lock();
     crmm_status status = commit((simulated_upstream *)resource, ptr, bytes);
     sim_unlock();
+    sim_hold_up();
     return status;
 }
 
@@ -148,6 +150,7 @@ crmm_status simulated_decommit(crmm_resource *resource, void *ptr, size_t bytes)
     sim_lock();
     crmm_status status = decommit((simulated_upstream *)resource, ptr, bytes);
     sim_unlock();
+    sim_hold_up();
     return status;
 }
 
@@ -175,6 +178,7 @@ crmm_status simulated_unreserve(crmm_resource *resource, void *base, size_t byte
     sim_lock();
     crmm_status status = unreserve((simulated_upstream *)resource, base, bytes);
     sim_unlock();
+    sim_hold_up();
     return status;
 }
 
@@ -206,6 +210,7 @@ crmm_status simulated_move_begin(crmm_resource *resource, void *to, const void *
     crmm_status status =
         move_begin((simulated_upstream *)resource, to, (char *)(uintptr_t)from, bytes);
     sim_unlock();
+    sim_hold_up();
     return status;
 }
 
@@ -238,5 +243,6 @@ crmm_status simulated_move_end(crmm_resource *resource, void *from, size_t bytes
     sim_lock();
     crmm_status status = move_end((simulated_upstream *)resource, from, bytes);
     sim_unlock();
+    sim_hold_up();
     return status;
 }

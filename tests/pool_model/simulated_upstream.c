@@ -128,6 +128,7 @@ static crmm_status upstream_allocate(crmm_resource *resource, crmm_stream stream
             ? give_chunk(own(resource), bytes, alignment, &stream, ptr)
             : crmm_set_last_error(CRMM_ERROR_CUDA, 0, "simulated_upstream: no such stream");
     sim_unlock();
+    sim_hold_up();
     return status;
 }
 
@@ -137,6 +138,7 @@ static crmm_status upstream_allocate_sync(crmm_resource *resource, size_t bytes,
     sim_lock();
     crmm_status status = give_chunk(own(resource), bytes, alignment, NULL, ptr);
     sim_unlock();
+    sim_hold_up();
     return status;
 }
 

@@ -297,10 +297,7 @@ void crmm_priv_pool_finish_moves(crmm_priv_pool *pool)
     }
 }
 
-bool crmm_priv_pool_has_leaving(crmm_priv_pool_heap *heap)
+bool crmm_priv_pool_is_moving(const crmm_priv_pool *pool)
 {
-    crmm_priv_pool_heap_lock(heap);
-    bool found = heap->extents.leaving != 0;
-    crmm_priv_pool_heap_unlock(heap);
-    return found;
+    return pool->open_count != 0;
 }

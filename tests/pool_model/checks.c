@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "program_state.h"
 
+enum { VIEWS_EVERY = 8 }; /* checks */
+
 static bool get_figures(program *own, crmm_memory_info *info)
 {
     *info = (crmm_memory_info){.struct_size = sizeof(*info)};
@@ -62,5 +64,9 @@ void program_check(program *own)
     program_check_figures(own);
     if (!own->pool_class->check(own->pool, why, sizeof(why))) {
         sim_fail("structure: %s", why);
+    }
+    /* This costs as much as a thousand operations do. */
+    if (own->checks++ % VIEWS_EVERY == 0) {
+        program_check_views(own);
     }
 }

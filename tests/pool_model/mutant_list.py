@@ -72,4 +72,213 @@ CHECKER = [
     char *found''', '    char *found', 'toy', 'threads'),
 ]
 
-MUTANTS = CHECKER
+SOURCES = 'device/src/pool/'
+STREAMS = SOURCES + 'streams.c'
+SERVE = SOURCES + 'serve.c'
+EXTENTS = SOURCES + 'extents.c'
+CACHE = SOURCES + 'cache.c'
+REQUEST = SOURCES + 'request.c'
+MEMORY = SOURCES + 'memory.c'
+PAGES = SOURCES + 'page_memory.c'
+CHUNKS = SOURCES + 'chunk_memory.c'
+MOVES = SOURCES + 'moves.c'
+LOOK = SOURCES + 'look.c'
+RESOURCE = 'device/src/pool_memory_resource.c'
+
+# The protocol of the pool. What is left out since it does no harm:
+# - A hole that is filled is not marked busy: only the one thread that grows looks at holes.
+# - A stream waits for a fence that is too old, or for the lower of two epochs: it has seen no more
+#   than it waited for, so it finds nothing, and looks again.
+# - The oldest of the fences is recorded anew and not the newest: a later one covers what it did.
+POOL = [
+    Mutant('pool: a wait is noted and not made', STREAMS,
+           'code = crmm_priv_stream_wait_event(handle, fence->event);', 'code = 0;'),
+    Mutant('pool: more is noted than was waited for', STREAMS,
+           'raise_to(&seen[stream->index], covered);', 'raise_to(&seen[stream->index], covered + 1);'),
+    Mutant('pool: a fence leaves its epoch open', STREAMS,
+           '*epoch = __atomic_fetch_add(&stream->epoch, 1, __ATOMIC_ACQ_REL);',
+           '*epoch = __atomic_load_n(&stream->epoch, __ATOMIC_ACQUIRE);'),
+    Mutant('pool: a fence covers the epoch that it opens', STREAMS,
+           '*epoch = __atomic_fetch_add(&stream->epoch, 1, __ATOMIC_ACQ_REL);',
+           '*epoch = __atomic_add_fetch(&stream->epoch, 1, __ATOMIC_ACQ_REL);'),
+    Mutant('pool: a fence is recorded before its epoch ends', STREAMS,
+           '''        *epoch = __atomic_fetch_add(&stream->epoch, 1, __ATOMIC_ACQ_REL);
+        code = crmm_priv_event_record(fence->event, handle);
+''',
+           '''        code = crmm_priv_event_record(fence->event, handle);
+        *epoch = __atomic_fetch_add(&stream->epoch, 1, __ATOMIC_ACQ_REL);
+''', program='threads'),
+    Mutant('pool: a query that fails says complete', STREAMS,
+           'bool complete = crmm_priv_event_query(fence->event) == 0;',
+           'bool complete = crmm_priv_event_query(fence->event) != CRMM_PRIV_NOT_READY;'),
+    Mutant('pool: a fence that fails counts', STREAMS,
+           'fence->state = code == 0 ? CRMM_PRIV_FENCE_RECORDED : CRMM_PRIV_FENCE_IDLE;',
+           'fence->state = CRMM_PRIV_FENCE_RECORDED;'),
+    Mutant('pool: the legacy stream is fenced in a capture', STREAMS,
+           'return stream->is_default != 0 && crmm_priv_stream_check_capture(handle) != 0;',
+           '''(void)handle;
+    return stream->users == UINT32_MAX;'''),
+    Mutant('pool: the time of an entry used again restarts', STREAMS,
+           '__atomic_store_n(&stream->epoch, epoch + 1, __ATOMIC_RELEASE);',
+           '__atomic_store_n(&stream->epoch, 1, __ATOMIC_RELEASE);'),
+    Mutant('pool: an entry used again has seen others', STREAMS,
+           '__atomic_store_n(&stream->seen[i], 0, __ATOMIC_RELEASE);',
+           '__atomic_store_n(&stream->seen[i], stream->seen[i], __ATOMIC_RELEASE);'),
+    Mutant('pool: an entry with memory is used again', CACHE,
+           'idle = (set == NULL || set->count == 0) && heap->extents.leaving == 0;',
+           'idle = set != NULL || heap->extents.leaving == 0;'),
+    Mutant('pool: streams are known by their handles', RESOURCE,
+           '''    return __builtin_expect(is_created(stream), 1) ? crmm_priv_stream_id_of(stream)
+                                                   : default_id(pool, stream);
+''',
+           '''    uint64_t id = is_created(stream) ? crmm_priv_stream_id_of(stream) : 0;
+    if (id != 0) {
+        return crmm_priv_is_stream_id(id) ? (uint64_t)(uintptr_t)stream : id;
+    }
+    return default_id(pool, stream);
+'''),
+    Mutant('pool: what is fenced is complete', SERVE,
+           '''        crmm_priv_extents_promote(&heap->extents, stream->index,
+                                  crmm_priv_pool_stream_done(stream));
+''',
+           '''        crmm_priv_extents_promote(&heap->extents, stream->index,
+                                  __atomic_load_n(&stream->fenced, __ATOMIC_ACQUIRE));
+'''),
+    Mutant('pool: neighbours are joined before the wait', SERVE,
+           'if (any && found.waits.count == 0) {', 'if (any) {'),
+    Mutant('pool: who waits for all leaves the epochs open', SERVE,
+           '''        closed[i] = __atomic_fetch_add(&crmm_priv_pool_stream_of(&pool->streams, i)->epoch, 1,
+                                       __ATOMIC_ACQ_REL);
+''',
+           '''        closed[i] = crmm_priv_pool_stream_epoch(crmm_priv_pool_stream_of(&pool->streams, i));
+'''),
+    Mutant('pool: who waits for all ends the epochs late', SERVE,
+           'crmm_priv_pool_stream_of(&pool->streams, i), closed[i]);',
+           'crmm_priv_pool_stream_of(&pool->streams, i), closed[i] + 1);'),
+    Mutant('pool: sync calls take what is pending', SERVE,
+           '''    sources[count++] =
+        (crmm_priv_extent_source){.owner = CRMM_PRIV_POOL_CLEAN, .epoch = UINT64_MAX};
+    return count;
+''',
+           '''    sources[count++] =
+        (crmm_priv_extent_source){.owner = CRMM_PRIV_POOL_CLEAN, .epoch = UINT64_MAX};
+    if (req->stream == NULL) {
+        sources[count++] = (crmm_priv_extent_source){.owner = CRMM_PRIV_POOL_FIRST_STREAM,
+                                                     .epoch = UINT64_MAX};
+    }
+    return count;
+'''),
+    Mutant('pool: seen once is seen for ever', REQUEST,
+           'extent->epoch <= crmm_priv_pool_stream_seen(request->stream, owner_of(request, extent));',
+           'crmm_priv_pool_stream_seen(request->stream, owner_of(request, extent)) > 0;'),
+    Mutant('pool: a source\'s epoch is not looked at', EXTENTS,
+           'if (extent->epoch <= epoch && fits(extent, size, alignment) &&',
+           'if ((extent->epoch <= epoch || epoch > 0) && fits(extent, size, alignment) &&'),
+    Mutant('pool: nor by a tight pool', EXTENTS,
+           'if (extent->size >= size && extent->epoch <= sources[i].epoch) {',
+           'if (extent->size >= size) {'),
+    Mutant('pool: neighbours of two owners are joined', EXTENTS,
+           '''    if (extents->solo == 0) {
+        return UINT16_MAX;
+    }
+''',
+           '''    if (extents->solo == 0) {
+        return one;
+    }
+'''),
+    Mutant('pool: what is joined keeps the lower epoch', EXTENTS,
+           'epoch = get(extents, after)->epoch > epoch ? get(extents, after)->epoch : epoch;',
+           'epoch = get(extents, after)->epoch < epoch ? get(extents, after)->epoch : epoch;'),
+    Mutant('pool: the rest of a run is its first one\'s', EXTENTS,
+           '''        owner = get(extents, next)->owner;
+        epoch = get(extents, next)->epoch;
+''', ''),
+    Mutant('pool: large blocks are marked an epoch early', RESOURCE,
+           '''    uint64_t epoch = cache->stream == NULL ? 0 : crmm_priv_pool_stream_epoch(cache->stream);
+
+    crmm_priv_pool_heap_lock(heap);''',
+           '''    uint64_t epoch = cache->stream == NULL ? 0 : crmm_priv_pool_stream_epoch(cache->stream);
+
+    epoch -= epoch > 1;
+    crmm_priv_pool_heap_lock(heap);'''),
+    Mutant('pool: a cache is emptied an epoch early', CACHE,
+           'return cache->left == cache->allowance ? cache->epoch',
+           'return cache->epoch != 0 && cache->left >= cache->allowance / 2 ? cache->epoch'),
+    Mutant('pool: a cache is filled and keeps its epoch', CACHE,
+           '''    if (cache->stream != NULL) {
+        cache->epoch = crmm_priv_pool_stream_epoch(cache->stream);
+    }
+''',
+           '''    if (cache->stream != NULL && cache->epoch == 0) {
+        cache->epoch = crmm_priv_pool_stream_epoch(cache->stream);
+    }
+'''),
+    Mutant('pool: new chunks come in a stream\'s order', CHUNKS,
+           'crmm_allocate_sync(pool->upstream, bytes, CRMM_PRIV_POOL_GRANULE, &base);',
+           '''crmm_allocate(pool->upstream, CRMM_STREAM_LEGACY, bytes,
+                                       CRMM_PRIV_POOL_GRANULE, &base);'''),
+    Mutant('pool: chunks grow beyond the maximum', CHUNKS,
+           '''    bytes = bytes < crmm_priv_pool_room(pool)
+                ? bytes
+                : crmm_align_down(crmm_priv_pool_room(pool), CRMM_PRIV_POOL_GRANULE);
+''', ''),
+    Mutant('pool: pages grow beyond the maximum', MEMORY,
+           'if (crmm_priv_pool_bytes_of(size) > crmm_priv_pool_room(pool)) {',
+           'if (size == 0) {'),
+    Mutant('pool: what upstream refused is handed out', PAGES,
+           'crmm_priv_pool_settle(heap, claimed, crmm_priv_pool_granules_of(done), CRMM_PRIV_POOL_CLEAN, 0);',
+           'crmm_priv_pool_settle(heap, claimed, crmm_priv_pool_granules_of(bytes), CRMM_PRIV_POOL_CLEAN, 0);'),
+    Mutant('pool: pending memory goes back upstream', MEMORY,
+           'if (extent->state != CRMM_PRIV_POOL_FREE || extent->owner != CRMM_PRIV_POOL_CLEAN) {',
+           'if (extent->state != CRMM_PRIV_POOL_FREE) {'),
+    Mutant('pool: a chunk that goes is not marked busy', MEMORY,
+           'claimed = crmm_priv_extents_carve(extents, best, best_at, best_size, CRMM_PRIV_POOL_BUSY);',
+           '''claimed = pool->is_in_place ? crmm_priv_extents_carve(extents, best, best_at, best_size,
+                                                              CRMM_PRIV_POOL_BUSY)
+                                    : best;''', program='threads'),
+    Mutant('pool: moved pages are clean', MEMORY,
+           '''        bool owned = request->stream != NULL;
+        crmm_priv_pool_settle(heap, claimed, moved, crmm_priv_pool_owner(request),
+                              owned ? crmm_priv_pool_stream_epoch(request->stream) : 0);
+''',
+           '''        crmm_priv_pool_settle(heap, claimed, moved, CRMM_PRIV_POOL_CLEAN, 0);
+'''),
+    Mutant('pool: moved pages are marked an epoch early', MEMORY,
+           'owned ? crmm_priv_pool_stream_epoch(request->stream) : 0);',
+           'owned ? (crmm_priv_pool_stream_epoch(request->stream) + 1) / 2 : 0);'),
+    Mutant('pool: a move ends before its work', MOVES,
+           '''             extent.epoch <= crmm_priv_pool_stream_done(
+                                 crmm_priv_pool_stream_of(&pool->streams, extent.owner)))) {
+''',
+           '''             crmm_priv_pool_stream_is_fenced(
+                 crmm_priv_pool_stream_of(&pool->streams, extent.owner), extent.epoch))) {
+'''),
+    Mutant('pool: a page moves on before it is there', MOVES,
+           'if (pool->open[i].to == at) {', 'if (pool->open[i].from == at) {'),
+    Mutant('pool: a page that upstream keeps is forgotten', MOVES,
+           '''                leave_again(heap, index);
+''',
+           '''                (void)leave_again;
+'''),
+    Mutant('pool: memory with two addresses goes back', MEMORY,
+           'while (crmm_priv_pool_held(pool) > keep && !crmm_priv_pool_has_leaving(heap)) {',
+           'while (crmm_priv_pool_held(pool) > keep) {'),
+    # What it tells of itself.
+    Mutant('pool: blocks at hand are told as live', LOOK,
+           '.is_live = live,', '.is_live = used,'),
+    Mutant('pool: what is on streams is told as complete', LOOK,
+           '.is_pending = !live && (used || extent->owner != CRMM_PRIV_POOL_CLEAN)};',
+           '.is_pending = !live && used};'),
+    Mutant('pool: the chunk of a block is the range', LOOK,
+           'chunk->is_in_place ? offset / pool->page * pool->page : 0;',
+           'chunk->is_in_place ? offset / chunk->bytes : 0;'),
+    Mutant('pool: memory with two addresses is no hole', LOOK,
+           'sum->holes += extents->hole_granules + extents->leaving_granules;',
+           'sum->holes += extents->hole_granules;'),
+    Mutant('pool: a move is not told of', MOVES,
+           'crmm_priv_pool_tell(pool, crmm_priv_pool_address_of(to), pool->page, true);', ''),
+    Mutant('pool: a page that stays is told to go', PAGES,
+           'crmm_priv_pool_tell(pool, base + done, pool->page, true);\n            break;', 'break;'),
+]
+
+MUTANTS = CHECKER + POOL

@@ -2,14 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether the pool model finds what is wrong.
 
-usage: mutants.py [--folder FOLDER] [--seeds N] [--operations M] [--list] [NAME]...
+usage: mutants.py [--folder FOLDER] [--seeds N] [--operations M] [--jobs J] [--list] [NAME]...
 
 Copies the sources to FOLDER, makes one mistake after the other in the copy (those of mutant_list.py,
-or the ones whose names begin with a NAME), builds the model and runs it. A mistake that no seed
+or the ones whose names begin with a NAME), builds the model and runs it; J copies at a time. A mistake that no seed
 notices is a failure, and so is one whose place in the source is not found exactly once.
 """
 import argparse
+import concurrent.futures
 import os
+import queue
 import re
 import shutil
 import subprocess
@@ -23,7 +25,12 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 PROGRAMS = {'model': 'tests/pool_model/pool-model',
             'threads': 'tests/pool_model/program-pool-model-threads'}
-TIMEOUT = 900
+TIMEOUT = 120
+THREAD_SEEDS = 24
+
+
+class Unusable(Exception):
+    """A mistake that cannot be tried."""
 
 
 class Tree:
@@ -33,26 +40,29 @@ class Tree:
         self.source = os.path.join(folder, 'source')
         self.build = os.path.join(folder, 'build')
         shutil.rmtree(self.source, ignore_errors=True)
-        shutil.copytree(ROOT, self.source, ignore=shutil.ignore_patterns('.git', 'build', 'shared'))
+        # New times, or what an earlier run built of a mistake would be taken for built of this.
+        shutil.copytree(ROOT, self.source, copy_function=shutil.copy,
+                        ignore=shutil.ignore_patterns('.git', 'build', 'shared'))
         if not os.path.exists(os.path.join(self.build, 'build.ninja')):
             subprocess.run(['meson', 'setup', self.build, self.source, '-Dcudart=emulated',
-                            '-Dtests=enabled', '-Dtools=disabled', '-Dbenchmarks=disabled'],
+                            '-Dwerror=true', '-Dtests=enabled', '-Dtools=disabled',
+                            '-Dbenchmarks=disabled'],
                            check=True, stdout=subprocess.DEVNULL)
 
     def path(self, name):
         return os.path.join(self.source, name)
 
     def compile(self, program):
-        done = subprocess.run(['ninja', '-C', self.build, PROGRAMS[program]],
+        done = subprocess.run(['ninja', '-j1', '-C', self.build, PROGRAMS[program]],
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         if done.returncode != 0:
-            sys.exit(f'it does not build:\n{done.stdout[-4000:]}')
+            raise Unusable(f'it does not build:\n{done.stdout[-4000:]}')
 
     def run(self, mutant, seeds, operations):
-        """(caught, where, how often, first words)"""
+        """(where, seed, how often, first words); None: nothing was found"""
         command = [os.path.join(self.build, PROGRAMS[mutant.program])]
         if mutant.program == 'threads':
-            command += [mutant.pool]
+            command += [mutant.pool, '1', str(max(seeds, THREAD_SEEDS))]
         else:
             command += ['--pool', mutant.pool, '--seeds', str(seeds), '--operations',
                         str(operations)]
@@ -96,7 +106,7 @@ def apply(tree, mutant):
         text = file.read()
     count = text.count(mutant.text)
     if count != 1:
-        sys.exit(f'{mutant.name}: its text is {count} times in {mutant.file}, and not once')
+        raise Unusable(f'its text is {count} times in {mutant.file}, and not once')
 
     def put(what):
         with open(path, 'w', encoding='utf-8') as file:
@@ -115,7 +125,7 @@ def check_unchanged(tree, mutants, options):
         tree.compile(program)
         found = tree.run(mutant, options.seeds, options.operations)
         if found:
-            sys.exit(f'{pool}, {program}: fails without any mistake: {found}')
+            raise Unusable(f'{pool}, {program}: fails without any mistake: {found}')
 
 
 def try_mutant(tree, mutant, options):
@@ -130,11 +140,42 @@ def try_mutant(tree, mutant, options):
         undo()
 
 
+def take_turn(trees, mutant, options):
+    """What was found in a copy that nobody else has just now, and the seconds it took."""
+    tree = trees.get()
+    begin = time.monotonic()
+    try:
+        found = try_mutant(tree, mutant, options)
+    finally:
+        trees.put(tree)
+    return found, int(time.monotonic() - begin)
+
+
+def try_all(trees, mutants, options):
+    """The number of those that were not found."""
+    missed = 0
+    row = '{:48} {:16} {:>6} {:>10} {:>5}  {}'
+    print(row.format('mistake', 'configuration', 'seed', 'caught', 's', 'what was found'))
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as threads:
+        turns = [(mutant, threads.submit(take_turn, trees, mutant, options)) for mutant in mutants]
+        for mutant, turn in turns:
+            try:
+                found, seconds = turn.result()
+            except Unusable as why:
+                found, seconds = None, 0
+                print(f'{mutant.name}: {why}')
+            missed += found is None
+            where, seed, count, why = found or ('NOT FOUND', '-', '-', '')
+            print(row.format(mutant.name, where, seed, count, seconds, why[:90]), flush=True)
+    return missed
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument('--folder', default=os.path.join(ROOT, 'build', 'mutants'))
     parser.add_argument('--seeds', type=int, default=20)
     parser.add_argument('--operations', type=int, default=20000)
+    parser.add_argument('--jobs', type=int, default=os.cpu_count())
     parser.add_argument('--list', action='store_true')
     parser.add_argument('names', nargs='*')
     options = parser.parse_args()
@@ -144,19 +185,13 @@ def main():
         print('\n'.join(mutant.name for mutant in MUTANTS))
         sys.exit(0 if options.list else 2)
 
-    os.makedirs(options.folder, exist_ok=True)
-    tree = Tree(options.folder)
+    trees = queue.Queue()
+    for i in range(options.jobs):
+        trees.put(Tree(os.path.join(options.folder, str(i))))
+    tree = trees.get()
     check_unchanged(tree, mutants, options)
-    missed = 0
-    row = '{:42} {:16} {:>6} {:>10} {:>5}  {}'
-    print(row.format('mistake', 'configuration', 'seed', 'caught', 's', 'what was found'))
-    for mutant in mutants:
-        begin = time.monotonic()
-        found = try_mutant(tree, mutant, options)
-        missed += found is None
-        where, seed, count, why = found or ('NOT FOUND', '-', '-', '')
-        print(row.format(mutant.name, where, seed, count, int(time.monotonic() - begin), why[:90]),
-              flush=True)
+    trees.put(tree)
+    missed = try_all(trees, mutants, options)
     print(f'{len(mutants)} mistakes, {missed} not found')
     sys.exit(1 if missed else 0)
 

@@ -8,6 +8,7 @@
 
 #include "program_state.h"
 #include "random_numbers.h"
+#include "second_thread.h"
 #include "shadow.h"
 
 enum { GRANULARITY = 2 << 20, OF = 65536 };
@@ -135,6 +136,26 @@ static void run_one(program *own)
     }
 }
 
+static void run_one_elsewhere(void *data)
+{
+    run_one(data);
+}
+
+/* What a pool has of a thread is given up when the thread ends. */
+static void run_somewhere(program *own)
+{
+    uint64_t drawn = own->like.elsewhere != 0 ? random_next(&own->randomness) % OF : OF;
+
+    if (drawn >= own->like.elsewhere) {
+        run_one(own);
+        return;
+    }
+    second_thread_run(run_one_elsewhere, own);
+    if (drawn % 64 == 0) {
+        second_thread_end();
+    }
+}
+
 /* ---- the whole ---- */
 
 static void run_operations(program *own, program_run *run)
@@ -142,7 +163,7 @@ static void run_operations(program *own, program_run *run)
     uint64_t until_check = run->check_every;
 
     for (run->done = 0; run->done < run->operations; run->done++) {
-        run_one(own);
+        run_somewhere(own);
         if (--until_check == 0) {
             program_check(own);
             until_check = run->check_every;
@@ -157,8 +178,12 @@ static void finish(program *own)
 {
     sim_set_faults(0);
     own->like.manner.faults = 0;
+    if (own->like.waits_at_end) {
+        second_thread_end();
+    }
     program_deallocate_all(own);
     program_check(own);
+    program_check_views(own);
     program_end_captures(own);
     if (own->like.waits_at_end) {
         sim_observe_all();
@@ -232,11 +257,17 @@ bool program_run_all(program_run *run)
         .like = style_draw(run->of, seed),
         .randomness = seed,
     };
+    own.like.options.on_chunk = program_on_chunk;
+    own.like.options.on_chunk_user_data = &own;
     sim_start(&own.like.manner);
     shadow_start();
     simulated_upstream_init(&upstream, run->of->upstream, seed, own.like.limit);
     crmm_set_misuse_handler(on_misuse, &own);
     run_pool(&own, run);
+    if (!sim_has_failed()) {
+        second_thread_end(); /* else it would look after a pool that is not to be trusted */
+    }
+    program_check_chunks_gone(&own);
     simulated_upstream_finish(&upstream);
     sim_finish();
     crmm_set_misuse_handler(NULL, NULL);

@@ -5,7 +5,7 @@
  * out before the work on it. Every second seed does without the shadow: its lock around every call
  * orders the threads, and so hides their races from ThreadSanitizer.
  *
- * usage: program-pool-model-threads [POOL [SEED]]
+ * usage: program-pool-model-threads [POOL [SEED [SEEDS]]]
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -349,6 +349,15 @@ static void deallocate_all(void)
 
 /* ---- the whole ---- */
 
+static void on_chunk(void *base, size_t bytes, bool added, void *user_data)
+{
+    (void)base;
+    (void)bytes;
+    (void)added;
+    (void)user_data;
+    sim_hold_up();
+}
+
 static void begin(const subject *pool_class, uint64_t seed)
 {
     subject_options options = {
@@ -357,6 +366,7 @@ static void begin(const subject *pool_class, uint64_t seed)
         .tight = seed % 7 == 0,
         .stream_cache_size = seed % 4 < 2 ? 2 * MIB : 0,
         .heap_count = seed % 3,
+        .on_chunk = on_chunk,
     };
 
     now.pool_class = pool_class;
@@ -403,7 +413,7 @@ int main(int argc, char **argv)
 {
     const subject *pool_class = argc > 1 ? subject_find(argv[1]) : subjects;
     uint64_t first = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
-    uint64_t last = argc > 2 ? first : SEEDS;
+    uint64_t last = first + (argc > 3 ? strtoull(argv[3], NULL, 10) : argc > 2 ? 1 : SEEDS) - 1;
     uint64_t allocations = 0;
 
     if (pool_class == NULL) {

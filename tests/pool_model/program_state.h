@@ -10,7 +10,8 @@ enum {
     PROGRAM_STREAMS = 64, /* alive, or dead with blocks left */
     PROGRAM_ALIVE = 8,
     PROGRAM_BLOCKS = 4096,
-    PROGRAM_EXPORTS = 16
+    PROGRAM_EXPORTS = 16,
+    PROGRAM_CHUNKS = 4096
 };
 
 typedef struct program_stream {
@@ -31,6 +32,12 @@ typedef struct program_block {
     const sim_clock *order; /* it was used after this alone; NULL: after all work of the stream */
 } program_block;
 
+/* Memory that the pool told of when it came. */
+typedef struct program_chunk {
+    char *base;
+    size_t bytes;
+} program_chunk;
+
 typedef struct program {
     const program_run *run;
     const subject *pool_class;
@@ -50,6 +57,12 @@ typedef struct program {
     unsigned exports_used; /* a bit each */
     uint64_t misuses;      /* that were reported */
     crmm_misuse_kind misuse;
+    program_chunk chunks[PROGRAM_CHUNKS]; /* that are there */
+    unsigned chunk_count;
+    size_t chunk_bytes;
+    uint64_t chunks_added;
+    uint64_t chunks_removed;
+    unsigned checks; /* that were made */
     uint64_t allocations;
     uint64_t refusals;
 } program;
@@ -90,5 +103,13 @@ void program_trim_all(program *own);
 void program_check_figures(program *own);
 /* The same, and the pool's own structure. */
 void program_check(program *own);
+
+/* ---- what the pool tells of itself: views.c ---- */
+
+void program_on_chunk(void *base, size_t bytes, bool added, void *user_data);
+/* Chunks, snapshot and statistics against what the program did. */
+void program_check_views(program *own);
+/* After the pool's end. */
+void program_check_chunks_gone(const program *own);
 
 #endif

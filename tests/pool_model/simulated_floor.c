@@ -64,6 +64,7 @@ int crmm_priv_event_create(crmm_stream stream, crmm_priv_event *event)
         *event = sim_event_create();
     }
     sim_unlock();
+    sim_hold_up();
     return works ? 0 : FAULT;
 }
 
@@ -77,6 +78,7 @@ int crmm_priv_event_destroy(crmm_priv_event event)
         sim_event_destroy(event);
     }
     sim_unlock();
+    sim_hold_up();
     return works ? 0 : FAULT;
 }
 
@@ -91,6 +93,7 @@ int crmm_priv_event_record(crmm_priv_event event, crmm_stream stream)
         sim_counts_now.records++;
     }
     sim_unlock();
+    sim_hold_up();
     return works ? 0 : FAULT;
 }
 
@@ -116,6 +119,7 @@ int crmm_priv_event_query(crmm_priv_event event)
     sim_lock();
     int code = query(event);
     sim_unlock();
+    sim_hold_up();
     return code;
 }
 
@@ -130,6 +134,7 @@ int crmm_priv_event_synchronize(crmm_priv_event event)
         }
     }
     sim_unlock();
+    sim_hold_up();
     return works ? 0 : FAULT;
 }
 
@@ -145,6 +150,7 @@ int crmm_priv_stream_wait_event(crmm_stream stream, crmm_priv_event event)
         }
     }
     sim_unlock();
+    sim_hold_up();
     return works ? 0 : FAULT;
 }
 
@@ -157,5 +163,6 @@ int crmm_priv_device_wait(void)
         sim_observe_all();
     }
     sim_unlock();
+    sim_hold_up();
     return works ? 0 : FAULT;
 }

@@ -68,6 +68,7 @@ crmm_status simulated_reserve(crmm_resource *resource, size_t bytes, size_t alig
     sim_lock();
     crmm_status status = reserve((simulated_upstream *)resource, bytes, alignment, base);
     sim_unlock();
+    sim_hold_up();
     return status;
 }
 
@@ -124,15 +125,19 @@ crmm_status simulated_commit(crmm_resource *resource, void *ptr, size_t bytes)
     sim_lock();
     crmm_status status = commit((simulated_upstream *)resource, ptr, bytes);
     sim_unlock();
+    sim_hold_up();
     return status;
 }
 
-/* It never fails by itself: after an unmapping that does, CUDA is of no use any more. */
+/* What fails has changed nothing. */
 static crmm_status decommit(simulated_upstream *upstream, char *ptr, size_t bytes)
 {
     if (!check_handles(upstream, "decommit", ptr, bytes) ||
         !check_unmoved(upstream, "decommit", ptr, bytes)) {
         return crmm_set_last_error(CRMM_ERROR_CUDA, 1, "simulated_upstream: decommit");
+    }
+    if (sim_call_fails()) {
+        return refuse("a handle cannot be unmapped");
     }
     memset(find_pages(upstream, "decommit", ptr, bytes), NOTHING, bytes / SHADOW_PAGE);
     upstream->held -= bytes;
@@ -145,6 +150,7 @@ crmm_status simulated_decommit(crmm_resource *resource, void *ptr, size_t bytes)
     sim_lock();
     crmm_status status = decommit((simulated_upstream *)resource, ptr, bytes);
     sim_unlock();
+    sim_hold_up();
     return status;
 }
 
@@ -172,6 +178,7 @@ crmm_status simulated_unreserve(crmm_resource *resource, void *base, size_t byte
     sim_lock();
     crmm_status status = unreserve((simulated_upstream *)resource, base, bytes);
     sim_unlock();
+    sim_hold_up();
     return status;
 }
 
@@ -193,6 +200,7 @@ static crmm_status move_begin(simulated_upstream *upstream, char *to, char *from
     shadow_move(to, from, bytes);
     memcpy(new_pages, pages, bytes / SHADOW_PAGE);
     upstream->moves[upstream->move_count++] = (upstream_move){to, from, bytes};
+    upstream->moves_begun++;
     return CRMM_SUCCESS;
 }
 
@@ -202,6 +210,7 @@ crmm_status simulated_move_begin(crmm_resource *resource, void *to, const void *
     crmm_status status =
         move_begin((simulated_upstream *)resource, to, (char *)(uintptr_t)from, bytes);
     sim_unlock();
+    sim_hold_up();
     return status;
 }
 
@@ -212,6 +221,9 @@ static crmm_status move_end(simulated_upstream *upstream, char *gone, size_t byt
         upstream_move *move = &upstream->moves[i];
         if (move->bytes != bytes || (move->from != gone && move->to != gone)) {
             continue;
+        }
+        if (sim_call_fails()) {
+            return refuse("a handle cannot be unmapped");
         }
         if (move->from == gone) {
             shadow_end_move(gone, bytes);
@@ -231,5 +243,6 @@ crmm_status simulated_move_end(crmm_resource *resource, void *from, size_t bytes
     sim_lock();
     crmm_status status = move_end((simulated_upstream *)resource, from, bytes);
     sim_unlock();
+    sim_hold_up();
     return status;
 }

@@ -128,6 +128,7 @@ static crmm_status upstream_allocate(crmm_resource *resource, crmm_stream stream
             ? give_chunk(own(resource), bytes, alignment, &stream, ptr)
             : crmm_set_last_error(CRMM_ERROR_CUDA, 0, "simulated_upstream: no such stream");
     sim_unlock();
+    sim_hold_up();
     return status;
 }
 
@@ -137,6 +138,7 @@ static crmm_status upstream_allocate_sync(crmm_resource *resource, size_t bytes,
     sim_lock();
     crmm_status status = give_chunk(own(resource), bytes, alignment, NULL, ptr);
     sim_unlock();
+    sim_hold_up();
     return status;
 }
 
@@ -217,6 +219,17 @@ void simulated_upstream_init(simulated_upstream *upstream, upstream_kind kind, u
     upstream->chunk_count = 0;
     upstream->range_count = 0;
     upstream->move_count = 0;
+    upstream->moves_begun = 0;
+}
+
+size_t simulated_upstream_reserved(const simulated_upstream *upstream)
+{
+    size_t bytes = 0;
+
+    for (size_t i = 0; i < upstream->range_count; i++) {
+        bytes += upstream->ranges[i].bytes;
+    }
+    return bytes;
 }
 
 void simulated_upstream_finish(simulated_upstream *upstream)

@@ -52,11 +52,14 @@ typedef struct simulated_upstream {
     size_t range_count;
     upstream_move moves[UPSTREAM_MOVES_MOST];
     size_t move_count;
+    uint64_t moves_begun;
 } simulated_upstream;
 
 /* After sim_start() and shadow_start(). One reference, the caller's. */
 void simulated_upstream_init(simulated_upstream *upstream, upstream_kind kind, uint64_t seed,
                              size_t limit);
+/* Bytes of address space in its ranges. */
+size_t simulated_upstream_reserved(const simulated_upstream *upstream);
 /* Everything came back; else a failure. */
 void simulated_upstream_finish(simulated_upstream *upstream);
 

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "random_numbers.h"
 #include "simulation_state.h"
@@ -45,6 +46,16 @@ void sim_unlock(void)
 {
     if (sim_now.threads) {
         (void)pthread_mutex_unlock(&mutex);
+    }
+}
+
+void sim_hold_up(void)
+{
+    static _Thread_local unsigned count;
+    const struct timespec moment = {.tv_nsec = 50000};
+
+    if (sim_now.threads && ++count % 4 == own_thread % 4) {
+        (void)nanosleep(&moment, NULL);
     }
 }
 
@@ -94,7 +105,7 @@ void sim_set_faults(unsigned faults)
 
 static void raise(sim_clock *clock, const sim_clock *to)
 {
-    for (int i = 0; i < SIM_CLOCKS; i++) {
+    for (uint32_t i = 0; i < clocks; i++) {
         clock->at[i] = clock->at[i] > to->at[i] ? clock->at[i] : to->at[i];
     }
 }
@@ -140,7 +151,7 @@ bool sim_is_complete(const sim_clock *order)
 {
     int late = 0;
 
-    for (int i = 0; i < SIM_CLOCKS; i++) {
+    for (uint32_t i = 0; i < clocks; i++) {
         late |= completed.at[i] < order->at[i];
     }
     return late == 0;

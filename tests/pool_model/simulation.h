@@ -18,9 +18,9 @@
 #include <crmm/core/stream.h>
 
 enum {
-    SIM_CLOCKS = 32,
-    SIM_THREADS = 8, /* threads that have a per-thread stream */
-    SIM_HANDLES = 10 /* created streams that can be alive at a time */
+    SIM_CLOCKS = 128, /* more than streams that a pool keeps apart */
+    SIM_THREADS = 8,  /* threads that have a per-thread stream */
+    SIM_HANDLES = 10  /* created streams that can be alive at a time */
 };
 
 typedef struct sim_clock {
@@ -61,6 +61,9 @@ void sim_finish(void);
 /* A no-op unless the simulation has threads. What is marked "locked" is called between them. */
 void sim_lock(void);
 void sim_unlock(void);
+/* Stop for a moment now and then, so that other threads come between two steps of this one. A no-op
+ * like these two; not locked. */
+void sim_hold_up(void);
 
 /* Something is wrong. The first call is kept; locked. */
 __attribute__((format(printf, 1, 2))) void sim_fail(const char *format, ...);

@@ -78,11 +78,12 @@ static void draw_calls(style *into, uint64_t *random)
     into->retires = (unsigned)PICK(random, 0, 512, 1024);
     into->orders = pick_share(random, 16, 1024);
     into->waits = pick_share(random, 16, 512);
-    into->deaths = pick_share(random, 16, 128);
+    into->deaths = (unsigned)PICK(random, 0, 16, 128, 1024);
     into->captures = pick_share(random, 8, 64);
     into->trims = pick_share(random, 4, 64);
     into->tides = pick_share(random, 16, 128);
     into->empties = pick_share(random, 2, 16);
+    into->elsewhere = (unsigned)PICK(random, 0, 0, 64, 1024);
 }
 
 static void draw_memory(style *into, const configuration *of, uint64_t *random)

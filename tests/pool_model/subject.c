@@ -6,8 +6,6 @@
 #include "pool_model_config.h"
 
 #if HAVE_POOL
-#include <crmm/device/pool_memory_resource.h>
-
 #include "check.h"
 
 static crmm_status pool_create(crmm_resource *upstream, const subject_options *options,
@@ -20,7 +18,8 @@ static crmm_status pool_create(crmm_resource *upstream, const subject_options *o
             .maximum_pool_size = options->maximum_pool_size,
             .release_threshold = options->release_threshold, .tight = options->tight,
             .target_pool_size = options->target_pool_size, .handle_size = options->handle_size,
-            .stream_cache_size = options->stream_cache_size, .heap_count = options->heap_count),
+            .stream_cache_size = options->stream_cache_size, .heap_count = options->heap_count,
+            .on_chunk = options->on_chunk, .on_chunk_user_data = options->on_chunk_user_data),
         out);
 }
 #endif
@@ -58,15 +57,19 @@ TOY(stale_mark, TOY_STALE_MARK)
 const subject subjects[] = {
 #if HAVE_POOL
     {"pool", pool_create, crmm_pool_memory_resource_retire_stream, crmm_priv_pool_check, true, true,
-     true},
+     true, crmm_pool_memory_resource_snapshot, crmm_pool_memory_resource_chunk,
+     crmm_pool_memory_resource_statistics},
 #endif
-    {"toy", toy_right, no_retire, no_check, false, false, false},
-    {"toy-no-wait", toy_no_wait, no_retire, no_check, false, false, false},
-    {"toy-late-record", toy_late_record, no_retire, no_check, false, false, false},
-    {"toy-short-step", toy_short_step, no_retire, no_check, false, false, false},
-    {"toy-sync-pending", toy_sync_pending, no_retire, no_check, false, false, false},
-    {"toy-early-release", toy_early_release, no_retire, no_check, false, false, false},
-    {"toy-stale-mark", toy_stale_mark, no_retire, no_check, false, false, false},
+    {"toy", toy_right, no_retire, no_check, false, false, false, NULL, NULL, NULL},
+    {"toy-no-wait", toy_no_wait, no_retire, no_check, false, false, false, NULL, NULL, NULL},
+    {"toy-late-record", toy_late_record, no_retire, no_check, false, false, false, NULL, NULL,
+     NULL},
+    {"toy-short-step", toy_short_step, no_retire, no_check, false, false, false, NULL, NULL, NULL},
+    {"toy-sync-pending", toy_sync_pending, no_retire, no_check, false, false, false, NULL, NULL,
+     NULL},
+    {"toy-early-release", toy_early_release, no_retire, no_check, false, false, false, NULL, NULL,
+     NULL},
+    {"toy-stale-mark", toy_stale_mark, no_retire, no_check, false, false, false, NULL, NULL, NULL},
     {0},
 };
 

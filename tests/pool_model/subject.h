@@ -4,6 +4,7 @@
 
 #include <crmm/core/resource.h>
 #include <crmm/core/stream.h>
+#include <crmm/device/pool_memory_resource.h>
 
 /* The options that the model varies: those of the pool that have to do with how it works. */
 typedef struct subject_options {
@@ -15,6 +16,8 @@ typedef struct subject_options {
     size_t handle_size;
     size_t stream_cache_size;
     size_t heap_count;
+    crmm_pool_chunk_callback on_chunk;
+    void *on_chunk_user_data;
 } subject_options;
 
 /* A pool that is checked. */
@@ -28,6 +31,12 @@ typedef struct subject {
     bool has_deallocate_ptr;
     bool joins_blocks; /* what was given back can be had in one piece */
     bool trims_all;    /* with nothing live a trim leaves nothing */
+    /* What it tells of itself; NULL: nothing. */
+    crmm_status (*snapshot)(const crmm_resource *pool,
+                            void (*visitor)(const crmm_pool_block *block, void *user_data),
+                            void *user_data);
+    crmm_status (*chunk)(const crmm_resource *pool, const void *ptr, void **base, size_t *bytes);
+    crmm_status (*statistics)(const crmm_resource *pool, crmm_pool_statistics *statistics);
 } subject;
 
 /* All there are; the last has no name. */

@@ -209,8 +209,8 @@ static size_t release_from(crmm_priv_pool *pool, crmm_priv_pool_heap *heap, size
 {
     size_t released = 0;
 
-    /* Memory that still has two addresses cannot go back, and it is not known which it is. */
-    while (crmm_priv_pool_held(pool) > keep && !crmm_priv_pool_has_leaving(heap)) {
+    /* Memory that has two addresses cannot go back at either, also one in another heap. */
+    while (crmm_priv_pool_held(pool) > keep && !crmm_priv_pool_is_moving(pool)) {
         size_t excess = crmm_priv_pool_held(pool) - keep;
         size_t most =
             crmm_priv_pool_round_up(excess < LARGEST_STEP ? excess : LARGEST_STEP, pool->page);

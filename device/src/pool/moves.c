@@ -261,6 +261,17 @@ static uint32_t next_left(crmm_priv_pool *pool, crmm_priv_pool_heap *heap)
     return 0;
 }
 
+/* What upstream did not take away is still mapped, and is tried again the next time. */
+static void leave_again(crmm_priv_pool_heap *heap, uint32_t index)
+{
+    crmm_priv_extents *extents = &heap->extents;
+
+    crmm_priv_pool_heap_lock(heap);
+    (void)crmm_priv_extents_carve(extents, index, extents->all[index].at, extents->all[index].size,
+                                  CRMM_PRIV_POOL_LEAVING);
+    crmm_priv_pool_heap_unlock(heap);
+}
+
 void crmm_priv_pool_finish_moves(crmm_priv_pool *pool)
 {
     uint32_t heaps = crmm_priv_pool_heap_count(pool);
@@ -276,19 +287,17 @@ void crmm_priv_pool_finish_moves(crmm_priv_pool *pool)
             if (index == 0) {
                 break;
             }
-            /* What cannot be taken away stays busy: address space, not memory. */
-            if (pool->upstream->ops->move_end(pool->upstream, base, bytes) == CRMM_SUCCESS) {
-                forget_move(pool, (uintptr_t)base >> CRMM_PRIV_POOL_GRANULE_SHIFT);
-                crmm_priv_pool_settle(heap, index, 0, CRMM_PRIV_POOL_CLEAN, 0);
+            if (pool->upstream->ops->move_end(pool->upstream, base, bytes) != CRMM_SUCCESS) {
+                leave_again(heap, index);
+                break;
             }
+            forget_move(pool, (uintptr_t)base >> CRMM_PRIV_POOL_GRANULE_SHIFT);
+            crmm_priv_pool_settle(heap, index, 0, CRMM_PRIV_POOL_CLEAN, 0);
         }
     }
 }
 
-bool crmm_priv_pool_has_leaving(crmm_priv_pool_heap *heap)
+bool crmm_priv_pool_is_moving(const crmm_priv_pool *pool)
 {
-    crmm_priv_pool_heap_lock(heap);
-    bool found = heap->extents.leaving != 0;
-    crmm_priv_pool_heap_unlock(heap);
-    return found;
+    return pool->open_count != 0;
 }

@@ -19,6 +19,7 @@ uint32_t crmm_priv_pool_move_into(const crmm_priv_pool_request *request,
 uint32_t crmm_priv_pool_move_surplus(const crmm_priv_pool_request *request,
                                      const crmm_priv_pool_plan *plan);
 
-bool crmm_priv_pool_has_leaving(crmm_priv_pool_heap *heap);
+/* Whether there is memory that has two addresses, which may lie in two heaps. */
+bool crmm_priv_pool_is_moving(const crmm_priv_pool *pool);
 
 #endif

@@ -406,7 +406,7 @@ static uint32_t few_blocks(const crmm_priv_pool_cache *cache)
 {
     enum { FEW = 4, FEW_OF_ONE_STREAM = 16 };
     const crmm_priv_pool *pool = cache->pool;
-    uint32_t most = pool->solo != 0 ? FEW_OF_ONE_STREAM : FEW;
+    uint32_t most = __atomic_load_n(&pool->solo, __ATOMIC_RELAXED) != 0 ? FEW_OF_ONE_STREAM : FEW;
 
     if (pool->is_tight || pool->release_threshold != SIZE_MAX || cache->fences == 0) {
         return 1;

@@ -7,6 +7,7 @@
 #include "accounts.h"
 
 static const size_t LARGEST_RANGE = (size_t)1 << 39; /* address space of a heap */
+static const size_t SMALLEST_RANGE = (size_t)1 << 30;
 static const size_t DEFAULT_RANGE = (size_t)1 << 36; /* where the device's memory is not known */
 
 /* Address space for a heap: several times what it can ever have memory for, so that there is always
@@ -38,6 +39,11 @@ crmm_status crmm_priv_pool_add_range(crmm_priv_pool *pool, crmm_priv_pool_heap *
     bytes = bytes < need ? need : bytes;
     size_t alignment = pool->page & (~pool->page + 1); /* its largest power of two */
     crmm_status status = pool->upstream->ops->reserve(pool->upstream, bytes, alignment, &base);
+    /* A process may be short of address space, under valgrind or a limit: less will do then. */
+    while (status != CRMM_SUCCESS && bytes / 2 >= need && bytes / 2 >= SMALLEST_RANGE) {
+        bytes = crmm_priv_pool_round_up(bytes / 2, pool->page);
+        status = pool->upstream->ops->reserve(pool->upstream, bytes, alignment, &base);
+    }
     if (status != CRMM_SUCCESS) {
         return status;
     }

@@ -55,7 +55,7 @@ void crmm_priv_pool_set_solo(crmm_priv_pool *pool, uint16_t solo)
 {
     pthread_mutex_lock(&pool->mutex);
     if (pool->solo != solo) {
-        pool->solo = solo;
+        __atomic_store_n(&pool->solo, solo, __ATOMIC_RELAXED); /* a cache looks without the mutex */
         for (uint32_t i = 0; i < pool->heap_count; i++) {
             crmm_priv_pool_heap_lock(pool->heaps[i]);
             pool->heaps[i]->extents.solo = solo;

@@ -588,19 +588,26 @@ static void *grow(const request *req, bool is_direct, crmm_priv_pool_growth *gro
 /* Memory that nobody uses stands in the way: of the maximum, or of upstream. */
 static void *grow_anew(const request *req, bool is_direct, crmm_priv_pool_growth *growth)
 {
+    enum { ATTEMPTS = 2 }; /* what the maximum leaves room for, upstream may refuse still */
     crmm_priv_pool *pool = req->pool;
     size_t need = (size_t)crmm_priv_pool_need(req) << CRMM_PRIV_POOL_GRANULE_SHIFT;
-    size_t held = crmm_priv_pool_held(pool);
+    void *ptr = NULL;
 
-    if (*growth == CRMM_PRIV_POOL_AT_MAXIMUM && need > pool->maximum) {
-        return NULL;
+    for (int attempt = 0; attempt < ATTEMPTS && ptr == NULL; attempt++) {
+        size_t held = crmm_priv_pool_held(pool);
+        size_t keep = held > need ? held - need : 0;
+        if (*growth == CRMM_PRIV_POOL_AT_MAXIMUM) {
+            if (need > pool->maximum) {
+                return NULL;
+            }
+            keep = pool->maximum - need;
+        }
+        if (crmm_priv_pool_release(pool, keep) == 0) {
+            return NULL;
+        }
+        ptr = grow(req, is_direct, growth);
     }
-    size_t keep = pool->maximum != SIZE_MAX && pool->maximum > need ? pool->maximum - need : 0;
-    keep = *growth == CRMM_PRIV_POOL_AT_MAXIMUM ? keep : (held > need ? held - need : 0);
-    if (crmm_priv_pool_release(pool, keep) == 0) {
-        return NULL;
-    }
-    return grow(req, is_direct, growth);
+    return ptr;
 }
 
 /* Everything that waits for nobody. */

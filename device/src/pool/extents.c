@@ -760,12 +760,21 @@ uint32_t crmm_priv_extents_divide(crmm_priv_extents *extents, uint32_t index, ui
     return second;
 }
 
-uint32_t crmm_priv_extents_take_run(crmm_priv_extents *extents, uint32_t first, uint32_t size)
+uint32_t crmm_priv_extents_take_run(crmm_priv_extents *extents, uint32_t first, uint32_t size,
+                                    uint32_t alignment)
 {
+    uint32_t skip = padding(get(extents, first), alignment);
+
+    while (skip >= get(extents, first)->size) {
+        skip -= get(extents, first)->size;
+        first = get(extents, first)->after;
+    }
     uint16_t owner = get(extents, first)->owner;
     uint64_t epoch = get(extents, first)->epoch;
-
     unmake_free(extents, first);
+    if (skip > 0) {
+        cut_front(extents, first, skip, owner, epoch);
+    }
     while (get(extents, first)->size < size) {
         uint32_t next = get(extents, first)->after;
         owner = get(extents, next)->owner;

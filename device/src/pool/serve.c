@@ -339,7 +339,7 @@ static bool run_from(const request *req, const crmm_priv_extents *extents, uint3
     while (crmm_priv_pool_could_use(req, extent) &&
            crmm_priv_pool_add_wait(req, &found->waits, extent)) {
         found->size += extent->size;
-        if (found->size >= req->size) {
+        if (found->size >= crmm_priv_pool_need(req)) {
             return true;
         }
         if (extent->after == 0) {
@@ -384,9 +384,6 @@ static void *gather(const request *req, crmm_priv_pool_heap *heap, bool is_direc
     enum { ATTEMPTS = 4 };
     crmm_priv_extents *extents = &heap->extents;
 
-    if (req->alignment > 1) {
-        return NULL;
-    }
     for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
         void *ptr = NULL;
         run found;
@@ -394,7 +391,8 @@ static void *gather(const request *req, crmm_priv_pool_heap *heap, bool is_direc
         crmm_priv_pool_heap_lock(heap);
         bool any = find_run(req, extents, &found) && crmm_priv_extents_reserve(extents);
         if (any && found.waits.count == 0) {
-            uint32_t index = crmm_priv_extents_take_run(extents, found.first, req->size);
+            uint32_t index =
+                crmm_priv_extents_take_run(extents, found.first, req->size, req->alignment);
             extents->all[index].is_direct = is_direct;
             ptr = address_of(extents->all[index].at);
         }

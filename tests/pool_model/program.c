@@ -51,8 +51,8 @@ static void allocate_half(program *own)
     size_t bytes = room / 2 / GRANULARITY * GRANULARITY;
     if (!program_allocate_bytes(own, program_pick_stream(own), bytes, 1) &&
         sim_counted()->faults == faults) {
-        sim_fail("%zu bytes cannot be had where nothing is live and there is room for %zu", bytes,
-                 room);
+        sim_fail("%zu bytes cannot be had where nothing is live and there is room for %zu: %s",
+                 bytes, room, crmm_last_error()->message);
     }
 }
 
@@ -136,37 +136,49 @@ static void run_one(program *own)
     }
 }
 
-static void run_one_elsewhere(void *data)
+typedef struct turn {
+    program *own;
+    uint64_t operations;
+} turn;
+
+static void run_turn(void *data)
 {
-    run_one(data);
+    const turn *what = data;
+
+    for (uint64_t i = 0; i < what->operations && !sim_has_failed(); i++) {
+        run_one(what->own);
+    }
 }
 
-/* What a pool has of a thread is given up when the thread ends. */
-static void run_somewhere(program *own)
+/* Some operations, and how many. What a pool has of a thread is given up when the thread ends. */
+static uint64_t run_some(program *own)
 {
     uint64_t drawn = own->like.elsewhere != 0 ? random_next(&own->randomness) % OF : OF;
+    turn what = {.own = own, .operations = 1};
 
     if (drawn >= own->like.elsewhere) {
-        run_one(own);
-        return;
+        run_turn(&what);
+        return what.operations;
     }
-    second_thread_run(run_one_elsewhere, own);
+    what.operations += program_below(own, own->like.turn);
+    second_thread_run(run_turn, &what);
     if (drawn % 64 == 0) {
         second_thread_end();
     }
+    return what.operations;
 }
 
 /* ---- the whole ---- */
 
 static void run_operations(program *own, program_run *run)
 {
-    uint64_t until_check = run->check_every;
+    uint64_t next_check = run->check_every;
 
-    for (run->done = 0; run->done < run->operations; run->done++) {
-        run_somewhere(own);
-        if (--until_check == 0) {
+    for (run->done = 0; run->done < run->operations;) {
+        run->done += run_some(own);
+        if (run->done >= next_check) {
             program_check(own);
-            until_check = run->check_every;
+            next_check = run->done + run->check_every;
         }
         if (sim_has_failed()) {
             return;

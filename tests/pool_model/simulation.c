@@ -20,7 +20,7 @@ static uint64_t randomness;
 static char failure[512];
 static bool has_failed;
 
-static struct CUstream_st streams[STREAMS];
+static struct CUstream_st *streams; /* STREAMS of them */
 static uint64_t last_id;
 static size_t last_destroyed; /* its handle */
 
@@ -363,6 +363,18 @@ void sim_event_destroy(struct CUevent_st *event)
 
 /* ---- the whole ---- */
 
+/* A pool may look at the low bits of a handle, which must be the same in every run of a seed. They
+ * stay for all seeds, and reachable. */
+static void make_streams(void)
+{
+    enum { ALIGNMENT = 1 << 16 };
+
+    if (streams == NULL &&
+        posix_memalign((void **)&streams, ALIGNMENT, sizeof(struct CUstream_st) * STREAMS) != 0) {
+        abort();
+    }
+}
+
 void sim_start(const sim_manner *manner)
 {
     sim_now = *manner;
@@ -378,6 +390,7 @@ void sim_start(const sim_manner *manner)
     for (int i = 0; i < SIM_CLOCKS; i++) {
         died[i] = 0;
     }
+    make_streams();
     for (int i = 0; i < STREAMS; i++) {
         streams[i] = (struct CUstream_st){0};
         if (i == LEGACY || i == PER_THREAD) {

@@ -10,18 +10,19 @@
 enum { TINY_CACHE = 2 << 20, FAULTS = 6 };
 
 const configuration configurations[] = {
-    {"default-vmm", 0, UPSTREAM_VMM, 0},
-    {"default-chunks", 0, UPSTREAM_CHUNKS, 0},
-    {"default-ordered", 0, UPSTREAM_ORDERED, 0},
-    {"tiny-vmm", TINY_CACHE, UPSTREAM_VMM, 0},
-    {"tiny-chunks", TINY_CACHE, UPSTREAM_CHUNKS, 0},
-    {"tiny-ordered", TINY_CACHE, UPSTREAM_ORDERED, 0},
-    {"off-vmm", CRMM_STREAM_CACHE_NONE, UPSTREAM_VMM, 0},
-    {"off-chunks", CRMM_STREAM_CACHE_NONE, UPSTREAM_CHUNKS, 0},
-    {"off-ordered", CRMM_STREAM_CACHE_NONE, UPSTREAM_ORDERED, 0},
-    {"faults-vmm", TINY_CACHE, UPSTREAM_VMM, FAULTS},
-    {"faults-chunks", CRMM_STREAM_CACHE_NONE, UPSTREAM_CHUNKS, FAULTS},
-    {"faults-ordered", 0, UPSTREAM_ORDERED, FAULTS},
+    {"default-vmm", 0, UPSTREAM_VMM, 0, false},
+    {"default-chunks", 0, UPSTREAM_CHUNKS, 0, false},
+    {"default-ordered", 0, UPSTREAM_ORDERED, 0, false},
+    {"tiny-vmm", TINY_CACHE, UPSTREAM_VMM, 0, false},
+    {"tiny-chunks", TINY_CACHE, UPSTREAM_CHUNKS, 0, false},
+    {"tiny-ordered", TINY_CACHE, UPSTREAM_ORDERED, 0, false},
+    {"off-vmm", CRMM_STREAM_CACHE_NONE, UPSTREAM_VMM, 0, false},
+    {"off-chunks", CRMM_STREAM_CACHE_NONE, UPSTREAM_CHUNKS, 0, false},
+    {"off-ordered", CRMM_STREAM_CACHE_NONE, UPSTREAM_ORDERED, 0, false},
+    {"turns-vmm", TINY_CACHE, UPSTREAM_VMM, 0, true},
+    {"faults-vmm", TINY_CACHE, UPSTREAM_VMM, FAULTS, false},
+    {"faults-chunks", CRMM_STREAM_CACHE_NONE, UPSTREAM_CHUNKS, FAULTS, false},
+    {"faults-ordered", 0, UPSTREAM_ORDERED, FAULTS, false},
     {0},
 };
 
@@ -67,7 +68,7 @@ static void draw_sizes(style *into, uint64_t *random)
     into->aligned = pick_share(random, 8, 64);
 }
 
-static void draw_calls(style *into, uint64_t *random)
+static void draw_calls(style *into, const configuration *of, uint64_t *random)
 {
     into->sync = pick_share(random, 4, 64);
     into->by_address = pick_share(random, 16, 256);
@@ -83,7 +84,12 @@ static void draw_calls(style *into, uint64_t *random)
     into->trims = pick_share(random, 4, 64);
     into->tides = pick_share(random, 16, 128);
     into->empties = pick_share(random, 2, 16);
-    into->elsewhere = (unsigned)PICK(random, 0, 0, 64, 1024);
+    into->elsewhere = (unsigned)PICK(random, 0, 0, 64, 2048);
+    into->turn = 32;
+    if (of->takes_turns) {
+        into->elsewhere = 16384;
+        into->turn = 3;
+    }
 }
 
 static void draw_memory(style *into, const configuration *of, uint64_t *random)
@@ -121,7 +127,7 @@ style style_draw(const configuration *of, uint64_t seed)
     };
 
     draw_sizes(&drawn, &random);
-    draw_calls(&drawn, &random);
+    draw_calls(&drawn, of, &random);
     draw_memory(&drawn, of, &random);
     drawn.manner = (sim_manner){
         .seed = seed,

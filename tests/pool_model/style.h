@@ -14,7 +14,8 @@ typedef struct configuration {
     const char *name;
     size_t stream_cache_size;
     upstream_kind upstream;
-    unsigned faults; /* of 1024 calls how many fail */
+    unsigned faults;  /* of 1024 calls how many fail */
+    bool takes_turns; /* two threads, all the time; that takes long */
 } configuration;
 
 /* All there are; the last has no name. */
@@ -48,7 +49,8 @@ typedef struct style {
     unsigned trims;     /* the pool is trimmed */
     unsigned tides;     /* the program turns from growing to shrinking or back */
     unsigned empties;   /* everything is given back, and half of what there is asked for */
-    unsigned elsewhere; /* the operation is a second thread's */
+    unsigned elsewhere; /* the next operations are a second thread's */
+    unsigned turn;      /* at most, operations of that thread at a time */
     bool has_legacy;
     bool has_per_thread;
     bool waits_at_end; /* the host waits for all work before the pool is released */

@@ -2,8 +2,9 @@
 """The mistakes that mutants.py makes: each a text that is once in a file, and what replaces it."""
 from collections import namedtuple
 
-Mutant = namedtuple('Mutant', 'name file text replacement pool program',
-                    defaults=['pool', 'model'])
+# `configuration`: the only one to run, for a mistake that few seeds notice.
+Mutant = namedtuple('Mutant', 'name file text replacement pool program configuration',
+                    defaults=['pool', 'model', ''])
 
 FLOOR = 'tests/pool_model/simulated_floor.c'
 UPSTREAM = 'tests/pool_model/simulated_upstream.c'
@@ -31,10 +32,8 @@ CHECKER = [
         if (!event->recorded) {''', 'toy'),
     Mutant('floor: the device is not waited for', FLOOR, 'sim_observe_all();', '', 'toy'),
     Mutant('floor: captures go unnoticed', FLOOR,
-           '''    if (sim_is_capturing(found)) {
-        return CRMM_PRIV_CAPTURING;
-    }
-''', '', 'toy'),
+           'return sim_is_capturing(found) ? crmm_priv_no_stream_id(CRMM_PRIV_CAPTURING) : found->id;',
+           'return found->id;', 'toy'),
     Mutant('upstream: memory is given twice', UPSTREAM,
            '!chunk->is_live && chunk->bytes == bytes', 'chunk->bytes == bytes', 'toy'),
     Mutant('toy: a block is left out of the figures', TOY,
@@ -89,6 +88,8 @@ RESOURCE = 'device/src/pool_memory_resource.c'
 # - A hole that is filled is not marked busy: only the one thread that grows looks at holes.
 # - A stream waits for a fence that is too old, or for the lower of two epochs: it has seen no more
 #   than it waited for, so it finds nothing, and looks again.
+# - What is given back is marked with the epoch of the moment before it waits for a heap's lock: the
+#   work before it was queued then.
 # - The oldest of the fences is recorded anew and not the newest: a later one covers what it did.
 POOL = [
     Mutant('pool: a wait is noted and not made', STREAMS,
@@ -123,7 +124,8 @@ POOL = [
            '__atomic_store_n(&stream->epoch, 1, __ATOMIC_RELEASE);'),
     Mutant('pool: an entry used again has seen others', STREAMS,
            '__atomic_store_n(&stream->seen[i], 0, __ATOMIC_RELEASE);',
-           '__atomic_store_n(&stream->seen[i], stream->seen[i], __ATOMIC_RELEASE);'),
+           '__atomic_store_n(&stream->seen[i], stream->seen[i], __ATOMIC_RELEASE);',
+           configuration='off-chunks'),
     Mutant('pool: an entry with memory is used again', CACHE,
            'idle = (set == NULL || set->count == 0) && heap->extents.leaving == 0;',
            'idle = set != NULL || heap->extents.leaving == 0;'),
@@ -137,6 +139,9 @@ POOL = [
     }
     return default_id(pool, stream);
 '''),
+    Mutant('pool: a fence is recorded on a later stream', CACHE,
+           'if (is_behind(cache, handle) && begin_fence(cache)) {',
+           '(void)is_behind;\n    if (cache->stream != NULL && begin_fence(cache)) {'),
     Mutant('pool: what is fenced is complete', SERVE,
            '''        crmm_priv_extents_promote(&heap->extents, stream->index,
                                   crmm_priv_pool_stream_done(stream));
@@ -202,8 +207,9 @@ POOL = [
     epoch -= epoch > 1;
     crmm_priv_pool_heap_lock(heap);'''),
     Mutant('pool: a cache is emptied an epoch early', CACHE,
-           'return cache->left == cache->allowance ? cache->epoch',
-           'return cache->epoch != 0 && cache->left >= cache->allowance / 2 ? cache->epoch'),
+           'return __atomic_load_n(&cache->left, __ATOMIC_RELAXED) == cache->allowance',
+           '''return cache->epoch != 0 && __atomic_load_n(&cache->left, __ATOMIC_RELAXED) >=
+                                    cache->allowance / 2'''),
     Mutant('pool: a cache is filled and keeps its epoch', CACHE,
            '''    if (cache->stream != NULL) {
         cache->epoch = crmm_priv_pool_stream_epoch(cache->stream);
@@ -212,7 +218,7 @@ POOL = [
            '''    if (cache->stream != NULL && cache->epoch == 0) {
         cache->epoch = crmm_priv_pool_stream_epoch(cache->stream);
     }
-'''),
+''', configuration='turns-vmm'),
     Mutant('pool: new chunks come in a stream\'s order', CHUNKS,
            'crmm_allocate_sync(pool->upstream, bytes, CRMM_PRIV_POOL_GRANULE, &base);',
            '''crmm_allocate(pool->upstream, CRMM_STREAM_LEGACY, bytes,
@@ -243,7 +249,7 @@ POOL = [
 ''',
            '''        crmm_priv_pool_settle(heap, claimed, moved, CRMM_PRIV_POOL_CLEAN, 0);
 '''),
-    Mutant('pool: moved pages are marked an epoch early', MEMORY,
+    Mutant('pool: moved pages are marked much too early', MEMORY,
            'owned ? crmm_priv_pool_stream_epoch(request->stream) : 0);',
            'owned ? (crmm_priv_pool_stream_epoch(request->stream) + 1) / 2 : 0);'),
     Mutant('pool: a move ends before its work', MOVES,
@@ -259,10 +265,13 @@ POOL = [
            '''                leave_again(heap, index);
 ''',
            '''                (void)leave_again;
-'''),
-    Mutant('pool: memory with two addresses goes back', MEMORY,
-           'while (crmm_priv_pool_held(pool) > keep && !crmm_priv_pool_has_leaving(heap)) {',
-           'while (crmm_priv_pool_held(pool) > keep) {'),
+''', configuration='faults-vmm'),
+    Mutant('pool: memory with two addresses goes back', MOVES,
+           'return pool->open_count != 0;', 'return pool->open_count > 64;'),
+    Mutant('pool: memory with an address in two heaps goes back', MEMORY,
+           'while (crmm_priv_pool_held(pool) > keep && !crmm_priv_pool_is_moving(pool)) {',
+           'while (crmm_priv_pool_held(pool) > keep && heap->extents.leaving == 0) {',
+           configuration='tiny-vmm'),
     # What it tells of itself.
     Mutant('pool: blocks at hand are told as live', LOOK,
            '.is_live = live,', '.is_live = used,'),

@@ -4,9 +4,9 @@
 
 usage: mutants.py [--folder FOLDER] [--seeds N] [--operations M] [--jobs J] [--list] [NAME]...
 
-Copies the sources to FOLDER, makes one mistake after the other in the copy (those of mutant_list.py,
-or the ones whose names begin with a NAME), builds the model and runs it; J copies at a time. A mistake that no seed
-notices is a failure, and so is one whose place in the source is not found exactly once.
+Copies the sources to FOLDER, J times, makes one mistake after the other in a copy (those of
+mutant_list.py, or the ones whose names begin with a NAME), builds the model and runs it. A mistake
+that no seed notices is a failure, and so is one whose place in the source is not found exactly once.
 """
 import argparse
 import concurrent.futures
@@ -25,7 +25,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 PROGRAMS = {'model': 'tests/pool_model/pool-model',
             'threads': 'tests/pool_model/program-pool-model-threads'}
-TIMEOUT = 120
+TIMEOUT = 60
 THREAD_SEEDS = 24
 
 
@@ -65,7 +65,7 @@ class Tree:
             command += [mutant.pool, '1', str(max(seeds, THREAD_SEEDS))]
         else:
             command += ['--pool', mutant.pool, '--seeds', str(seeds), '--operations',
-                        str(operations)]
+                        str(operations), '--configuration', mutant.configuration]
         try:
             done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                   text=True, timeout=TIMEOUT)
@@ -134,7 +134,8 @@ def try_mutant(tree, mutant, options):
         tree.compile(mutant.program)
         found = tree.run(mutant, options.seeds, options.operations)
         if not found:
-            found = tree.run(mutant, options.seeds * 10, options.operations * 3)
+            more = 40 if mutant.configuration else 10
+            found = tree.run(mutant, options.seeds * more, options.operations * 3)
         return found
     finally:
         undo()
@@ -154,7 +155,7 @@ def take_turn(trees, mutant, options):
 def try_all(trees, mutants, options):
     """The number of those that were not found."""
     missed = 0
-    row = '{:48} {:16} {:>6} {:>10} {:>5}  {}'
+    row = '{:52} {:16} {:>6} {:>10} {:>5}  {}'
     print(row.format('mistake', 'configuration', 'seed', 'caught', 's', 'what was found'))
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as threads:
         turns = [(mutant, threads.submit(take_turn, trees, mutant, options)) for mutant in mutants]

@@ -10,7 +10,8 @@
 
 static const char usage[] =
     "usage: %s [--workload W[,W]...] [--case TEXT] [--allocator NAME]... [--threads N[,N]...]\n"
-    "       [--rounds N] [--steps N] [--seconds S] [--maximum GIB] [--trace FILE] [--json FILE]\n"
+    "       [--rounds N] [--steps N] [--seconds S] [--maximum GIB] [--lag NS] [--trace FILE]\n"
+    "       [--json FILE]\n"
     "       %s --check [--allocator NAME]\n"
     "  --workload   W1 to W9; all by default\n"
     "  --case       only cases in whose name TEXT occurs\n"
@@ -22,6 +23,7 @@ static const char usage[] =
     "  --seconds    length of a round of several threads, and the most that one thread's round or\n"
     "               warm-up takes; 0: no limit\n"
     "  --maximum    GiB that a growing pool never exceeds, and so how much address space it takes\n"
+    "  --lag        without CUDA: ns after which a recorded event is complete; 0 by default\n"
     "  --trace      W7's program, in a format of crmm-replay\n"
     "  --json       a file for the results, in JSON\n"
     "  --check      fail where the pool is not as fast as it has to be\n";
@@ -127,6 +129,9 @@ static void take_option(arguments *to, int option, const char *text)
     case 'm':
         to->most_bytes = read_one_number(to->program, text, 1 << 20) << 30;
         break;
+    case 'g':
+        to->lag = read_one_number(to->program, text, 1000000000);
+        break;
     case 'f':
         to->trace = text;
         break;
@@ -155,6 +160,7 @@ arguments arguments_read(int argc, char **argv)
         {"steps", required_argument, NULL, 's'},
         {"seconds", required_argument, NULL, 'l'},
         {"maximum", required_argument, NULL, 'm'},
+        {"lag", required_argument, NULL, 'g'},
         {"trace", required_argument, NULL, 'f'},
         {"json", required_argument, NULL, 'j'},
         {"check", no_argument, NULL, 'c'},

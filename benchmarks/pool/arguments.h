@@ -25,6 +25,7 @@ typedef struct arguments {
     const char *trace; /* NULL: none */
     const char *json;  /* NULL: none */
     size_t most_bytes; /* of a growing pool, 0: no limit */
+    uint64_t lag;      /* ns until an event is complete */
     bool check;
 } arguments;
 

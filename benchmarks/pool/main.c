@@ -18,6 +18,7 @@
 #include "measure.h"
 #include "random.h"
 #include "report.h"
+#include "streams.h"
 #include "tasks.h"
 
 static const char *program = "crmm-bench-pool";
@@ -110,6 +111,9 @@ int main(int argc, char **argv)
 
     program = as.program;
     sizes_prepare();
+    if (as.lag != 0) {
+        streams_set_lag(as.lag);
+    }
     if (as.trace != NULL) {
         trace_task_load(as.trace);
     }

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include <crmm/core/stream.h>
 
@@ -20,6 +21,10 @@ void streams_destroy(crmm_stream stream);
 
 /* Work queued on `later` from now on comes after what is queued on `earlier` now. */
 void streams_order(crmm_stream earlier, crmm_stream later);
+
+/* Let events be complete only so many nanoseconds after they were recorded; only for streams that
+ * are not real. */
+void streams_set_lag(uint64_t ns);
 
 /* For how long a stream is held at most. */
 #define STREAMS_HOLD_SECONDS 0.12

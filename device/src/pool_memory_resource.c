@@ -448,8 +448,13 @@ __attribute__((noinline)) static void deallocate_slow(crmm_priv_pool *pool, crmm
                                                       bool is_sync, void *ptr, size_t bytes,
                                                       size_t alignment)
 {
-    uint64_t id = is_sync ? CRMM_PRIV_POOL_NO_STREAM : id_of(pool, stream);
+    crmm_priv_pool_cache *known = is_sync ? NULL : crmm_priv_pool_cache_behind(pool, stream);
 
+    if (known != NULL && !is_cached(pool, bytes, alignment)) {
+        deallocate_direct(pool, known, stream, ptr, bytes, alignment);
+        return;
+    }
+    uint64_t id = is_sync ? CRMM_PRIV_POOL_NO_STREAM : id_of(pool, stream);
     if (is_forked(pool) || !crmm_priv_is_stream_id(id)) {
         report_stream(pool, stream, ptr, bytes, crmm_priv_stream_id_code(id));
         return;

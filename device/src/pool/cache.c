@@ -414,45 +414,56 @@ static uint32_t few_blocks(const crmm_priv_pool_cache *cache)
     return cache->fences < most ? cache->fences : most;
 }
 
-/* Whether to record a fence now; the account is closed then. */
-static bool begin_fence(crmm_priv_pool_cache *cache)
+static int64_t unfenced_of(const crmm_priv_pool_cache *cache)
+{
+    int64_t left = __atomic_load_n(&cache->left, __ATOMIC_RELAXED);
+    return left <= CRMM_PRIV_POOL_WANTED ? 0 : cache->allowance - left;
+}
+
+/* Whether to record a fence now. */
+static bool is_due(crmm_priv_pool_cache *cache)
+{
+    crmm_priv_bias_lock(&cache->lock);
+    cache->looks += unfenced_of(cache) > cache->fence_limit ||
+                    crmm_priv_pool_held(cache->pool) > cache->pool->release_threshold;
+    bool is_time = __atomic_load_n(&cache->left, __ATOMIC_RELAXED) <= CRMM_PRIV_POOL_WANTED ||
+                   cache->looks >= few_blocks(cache);
+    crmm_priv_bias_unlock(&cache->lock);
+    return is_time;
+}
+
+/* Close the account: what was given back so far has a fence from now on. */
+static void close_account(crmm_priv_pool_cache *cache)
 {
     enum { YOUNG = 8 }; /* fences */
 
     crmm_priv_bias_lock(&cache->lock);
-    int64_t left = __atomic_load_n(&cache->left, __ATOMIC_RELAXED);
-    bool wanted = left <= CRMM_PRIV_POOL_WANTED;
-    int64_t unfenced = wanted ? 0 : cache->allowance - left;
-    cache->looks += unfenced > cache->fence_limit ||
-                    crmm_priv_pool_held(cache->pool) > cache->pool->release_threshold;
-    bool is_time = wanted || cache->looks >= few_blocks(cache);
     /* A stream or thread that does not live long leaves nothing at hand behind a fence. */
-    if (wanted || (is_time && cache->fences < YOUNG)) {
+    if (__atomic_load_n(&cache->left, __ATOMIC_RELAXED) <= CRMM_PRIV_POOL_WANTED ||
+        cache->fences < YOUNG) {
         flush(cache);
     }
-    if (is_time) {
-        cache->fences++;
-        cache->fenced += (uint64_t)unfenced;
-        cache->looks = 0;
-        cache->epoch = crmm_priv_pool_stream_epoch(cache->stream);
-        set_fence_limit(cache);
-    }
+    cache->fences++;
+    cache->fenced += (uint64_t)unfenced_of(cache);
+    cache->looks = 0;
+    cache->epoch = crmm_priv_pool_stream_epoch(cache->stream);
+    set_fence_limit(cache);
     crmm_priv_bias_unlock(&cache->lock);
-    return is_time;
 }
 
 /* Whether a handle is still that of the cache's stream, and not of a later one's. */
 static bool is_behind(const crmm_priv_pool_cache *cache, crmm_stream handle)
 {
-    return cache->stream != NULL && ((uintptr_t)handle <= (uintptr_t)CRMM_STREAM_PER_THREAD ||
-                                     crmm_priv_stream_id_of(handle) == cache->id);
+    return (uintptr_t)handle <= (uintptr_t)CRMM_STREAM_PER_THREAD ||
+           crmm_priv_stream_id_of(handle) == cache->id;
 }
 
 void crmm_priv_pool_cache_look(crmm_priv_pool_cache *cache, crmm_stream handle)
 {
     crmm_priv_pool *pool = cache->pool;
 
-    if (is_behind(cache, handle) && begin_fence(cache)) {
+    if (cache->stream != NULL && is_due(cache) && is_behind(cache, handle)) {
+        close_account(cache);
         (void)crmm_priv_pool_stream_fence(&pool->streams, cache->stream, handle);
     }
     if (crmm_priv_pool_held(pool) > pool->release_threshold) {
@@ -709,7 +720,7 @@ void crmm_priv_pool_remember_handle(const crmm_priv_pool *pool, crmm_priv_pool_c
                                     crmm_stream handle)
 {
     uint64_t serial = __atomic_load_n(&pool->serial, __ATOMIC_ACQUIRE);
-    size_t at = (((uintptr_t)handle >> 8) + serial) % CRMM_PRIV_POOL_THREAD_ENTRIES;
+    size_t at = crmm_priv_pool_handle_entry(handle, serial);
 
     /* NULL is the legacy stream's, and stands for no stream in sync calls. */
     if (cache->stream != NULL) {

@@ -155,6 +155,14 @@ static inline crmm_priv_pool_cache *crmm_priv_pool_cache_of(const crmm_priv_pool
     return crmm_priv_pool_cache_in(&crmm_priv_pool_self->by_id[at], serial, id);
 }
 
+/* Where a stream's handle is entered: streams are objects of some size, one after the other, which
+ * a multiple of the golden ratio keeps apart (Knuth, The Art of Computer Programming 3, 6.4). */
+static inline size_t crmm_priv_pool_handle_entry(crmm_stream handle, uint64_t serial)
+{
+    _Static_assert(CRMM_PRIV_POOL_THREAD_ENTRIES == 1 << (32 - 26), "the highest bits tell");
+    return ((uint32_t)(uintptr_t)handle + (uint32_t)serial) * 0x9E3779B9u >> 26;
+}
+
 /*
  * The same by the stream's handle, so that CUDA need not be asked for its id. A handle may come
  * back for another stream, of which this thread knows since its first allocation there. Before
@@ -165,8 +173,7 @@ static inline crmm_priv_pool_cache *crmm_priv_pool_cache_behind(const crmm_priv_
                                                                 crmm_stream handle)
 {
     const uint64_t serial = __atomic_load_n(&pool->serial, __ATOMIC_RELAXED);
-    /* Streams are objects of some hundred bytes. */
-    size_t at = (((uintptr_t)handle >> 8) + serial) % CRMM_PRIV_POOL_THREAD_ENTRIES;
+    size_t at = crmm_priv_pool_handle_entry(handle, serial);
 
     return crmm_priv_pool_cache_in(&crmm_priv_pool_self->by_handle[at], serial, (uintptr_t)handle);
 }

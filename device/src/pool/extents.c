@@ -584,6 +584,14 @@ static void search_set(const crmm_priv_extents *extents, const crmm_priv_extent_
     }
 }
 
+/* Whether a source has anything; that nothing of it is old enough is seen at the oldest one. */
+static bool has_any(const crmm_priv_extents *extents, const crmm_priv_extent_set *set,
+                    uint64_t epoch)
+{
+    return set != NULL && set->rows != 0 &&
+           (epoch == UINT64_MAX || get(extents, set->oldest)->epoch <= epoch);
+}
+
 uint32_t crmm_priv_extents_find(const crmm_priv_extents *extents, uint32_t size, uint32_t alignment,
                                 const crmm_priv_extent_source *sources, size_t source_count)
 {
@@ -591,7 +599,7 @@ uint32_t crmm_priv_extents_find(const crmm_priv_extents *extents, uint32_t size,
 
     for (size_t i = 0; i < source_count; i++) {
         const crmm_priv_extent_set *set = crmm_priv_extents_set(extents, sources[i].owner);
-        if (set != NULL && set->rows != 0) {
+        if (has_any(extents, set, sources[i].epoch)) {
             search_set(extents, set, size, alignment, sources[i].epoch, &best);
         }
     }
@@ -877,6 +885,40 @@ void crmm_priv_extents_set_free(crmm_priv_extents *extents, uint32_t index, uint
 }
 
 /* ---- looking ---- */
+
+/* false: that was enough. */
+static bool visit_bin(const crmm_priv_extents *extents, uint32_t index,
+                      bool (*visit)(const crmm_priv_extent *extent, uint32_t index, void *data),
+                      void *data)
+{
+    while (index != NONE) {
+        const crmm_priv_extent *extent = get(extents, index);
+        if (!visit(extent, index, data)) {
+            return false;
+        }
+        index = extent->bin_after;
+    }
+    return true;
+}
+
+void crmm_priv_extents_for_each_free(const crmm_priv_extents *extents,
+                                     bool (*visit)(const crmm_priv_extent *extent, uint32_t index,
+                                                   void *data),
+                                     void *data)
+{
+    for (uint32_t owner = 0; owner < extents->set_count; owner++) {
+        const crmm_priv_extent_set *set = extents->sets[owner];
+        for (uint32_t rows = set == NULL ? 0 : set->rows; rows != 0; rows &= rows - 1) {
+            uint32_t row = (uint32_t)__builtin_ctz(rows);
+            for (uint32_t columns = set->columns[row]; columns != 0; columns &= columns - 1) {
+                uint32_t bin = set->bins[row][__builtin_ctz(columns)];
+                if (!visit_bin(extents, bin, visit, data)) {
+                    return;
+                }
+            }
+        }
+    }
+}
 
 uint32_t crmm_priv_extents_largest(const crmm_priv_extents *extents)
 {

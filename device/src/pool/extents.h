@@ -189,6 +189,12 @@ static inline crmm_priv_extent_set *crmm_priv_extents_set(const crmm_priv_extent
     return owner < extents->set_count ? extents->sets[owner] : NULL;
 }
 
+/* Visit free extents, in no order, until one does not want more. */
+void crmm_priv_extents_for_each_free(const crmm_priv_extents *extents,
+                                     bool (*visit)(const crmm_priv_extent *extent, uint32_t index,
+                                                   void *data),
+                                     void *data);
+
 /* The size of the largest free extent, in granules. */
 uint32_t crmm_priv_extents_largest(const crmm_priv_extents *extents);
 

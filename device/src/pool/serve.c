@@ -143,11 +143,9 @@ static size_t near_sources(const request *req, crmm_priv_extent_source *sources)
     return count;
 }
 
-/* And what the stream has seen of others: as many as there is room for. */
-static size_t seen_sources(const request *req, crmm_priv_extent_source *sources)
+/* What the stream has seen of others, after `count` sources: as many as there is room for. */
+static size_t add_seen_sources(const request *req, crmm_priv_extent_source *sources, size_t count)
 {
-    size_t count = near_sources(req, sources);
-
     if (req->stream == NULL || __atomic_load_n(&req->stream->seen, __ATOMIC_ACQUIRE) == NULL) {
         return count;
     }
@@ -162,10 +160,19 @@ static size_t seen_sources(const request *req, crmm_priv_extent_source *sources)
     return count;
 }
 
+/* Others' memory that the stream has seen, where near memory was looked at in vain. */
+static void *take_others(const request *req, crmm_priv_pool_heap *heap, bool is_direct)
+{
+    crmm_priv_extent_source sources[MOST_SOURCES];
+    size_t count = add_seen_sources(req, sources, 0);
+
+    return count == 0 ? NULL : take(req, heap, sources, count, is_direct);
+}
+
 static void *take_seen(const request *req, crmm_priv_pool_heap *heap, bool is_direct)
 {
     crmm_priv_extent_source sources[MOST_SOURCES];
-    size_t count = seen_sources(req, sources);
+    size_t count = add_seen_sources(req, sources, near_sources(req, sources));
 
     return take(req, heap, sources, count, is_direct);
 }
@@ -359,23 +366,51 @@ static bool is_first(const request *req, const crmm_priv_extents *extents, uint3
            (extent->before == 0 || !crmm_priv_pool_could_use(req, &extents->all[extent->before]));
 }
 
+typedef struct run_search {
+    const request *req;
+    const crmm_priv_extents *extents;
+    int visits;
+    run best;
+} run_search;
+
+static bool visit_run(const crmm_priv_extent *extent, uint32_t index, void *data)
+{
+    run_search *search = data;
+    run found;
+
+    (void)extent;
+    if (is_first(search->req, search->extents, index) &&
+        run_from(search->req, search->extents, index, &found) && found.size < search->best.size) {
+        search->best = found;
+    }
+    return ++search->visits < MOST_VISITS;
+}
+
+/* Free neighbours of one owner are one extent, so a run needs a second owner, or it is one extent
+ * that a search came not across among too many. */
+static bool can_have_run(const request *req, const crmm_priv_extents *extents)
+{
+    if (extents->free_granules < req->size) {
+        return false;
+    }
+    for (uint32_t owner = 0; owner < extents->set_count; owner++) {
+        const crmm_priv_extent_set *set = extents->sets[owner];
+        if (set != NULL && set->granules == extents->free_granules) {
+            return crmm_priv_extents_largest(extents) >= req->size;
+        }
+    }
+    return true;
+}
+
 /* The shortest run of neighbours that is long enough; the heap is locked. */
 static bool find_run(const request *req, const crmm_priv_extents *extents, run *best)
 {
-    int visits = 0;
+    run_search search = {.req = req, .extents = extents, .best = {.size = UINT64_MAX}};
 
-    *best = (run){.size = UINT64_MAX};
-    for (uint32_t i = 1; i < extents->capacity && visits < MOST_VISITS; i++) {
-        run found;
-        if (extents->all[i].state != CRMM_PRIV_POOL_FREE) {
-            continue;
-        }
-        visits++;
-        if (is_first(req, extents, i) && run_from(req, extents, i, &found) &&
-            found.size < best->size) {
-            *best = found;
-        }
+    if (can_have_run(req, extents)) {
+        crmm_priv_extents_for_each_free(extents, visit_run, &search);
     }
+    *best = search.best;
     return best->first != 0;
 }
 
@@ -840,7 +875,7 @@ crmm_status crmm_priv_pool_serve(crmm_priv_pool *pool, crmm_priv_pool_cache *cac
         extra[fetched++] = another;
     }
     if (found == NULL) {
-        found = take_seen(&req, req.heap, is_direct);
+        found = take_others(&req, req.heap, is_direct);
     }
     crmm_priv_pool_heap_unlock(req.heap);
     *more = fetched;

@@ -7,9 +7,11 @@
 #include "accounts.h"
 
 static const size_t SMALLEST_STEP = (size_t)2 << 20; /* what a chunk has at least */
+static const size_t SHARED = (size_t)20 << 20;       /* chunks up to here have many blocks */
 static const size_t LARGEST_STEP = (size_t)1 << 30;  /* more only for a request that needs it */
 
-crmm_status crmm_priv_pool_add_chunk(crmm_priv_pool *pool, crmm_priv_pool_heap *heap, size_t bytes)
+crmm_status crmm_priv_pool_add_chunk(crmm_priv_pool *pool, crmm_priv_pool_heap *heap, size_t bytes,
+                                     bool has_one_block)
 {
     void *base = NULL;
 
@@ -22,6 +24,7 @@ crmm_status crmm_priv_pool_add_chunk(crmm_priv_pool *pool, crmm_priv_pool_heap *
         crmm_priv_pool_chunks_add(&pool->chunks, base, bytes, heap, false);
     pthread_mutex_unlock(&pool->mutex);
     if (chunk != NULL) {
+        chunk->has_one_block = has_one_block;
         crmm_priv_pool_tell(pool, base, bytes, true);
         crmm_priv_pool_heap_lock(heap);
         bool room_for_it = crmm_priv_extents_reserve(&heap->extents);
@@ -74,7 +77,8 @@ crmm_priv_pool_growth crmm_priv_pool_grow_by_chunk(const crmm_priv_pool_request 
                 : crmm_align_down(crmm_priv_pool_room(pool), CRMM_PRIV_POOL_GRANULE);
     /* Where upstream refuses much, ask for less, down to what is needed. */
     for (;;) {
-        crmm_status status = crmm_priv_pool_add_chunk(pool, request->heap, bytes);
+        bool is_for_one = bytes > SHARED && bytes <= crmm_priv_pool_thrifty_most(need);
+        crmm_status status = crmm_priv_pool_add_chunk(pool, request->heap, bytes, is_for_one);
         if (status == CRMM_SUCCESS) {
             return CRMM_PRIV_POOL_GREW;
         }

@@ -649,12 +649,10 @@ uint32_t crmm_priv_extents_find_lowest(const crmm_priv_extents *extents, uint32_
     return best.index;
 }
 
-enum { SMALL_CHUNK = 20 << (20 - CRMM_PRIV_POOL_GRANULE_SHIFT) }; /* 20 MiB */
-
 typedef struct thrifty {
     candidate part, whole; /* of a chunk */
-    uint32_t most;         /* size of a whole one */
-    uint32_t (*chunk_size)(const void *chunks, uint64_t at);
+    uint32_t most;         /* size of one for one block */
+    bool (*has_one_block)(const void *chunks, uint64_t at);
     const void *chunks;
 } thrifty;
 
@@ -664,26 +662,25 @@ static void keep_thrifty(const crmm_priv_extent *extent, uint32_t index, void *d
     bool is_whole = extent->before == NONE && extent->after == NONE;
     candidate *best = is_whole ? &found->whole : &found->part;
 
-    if (extent->size < best->size &&
-        (is_whole ? extent->size <= found->most
-                  : found->chunk_size(found->chunks, extent->at) <= SMALL_CHUNK)) {
+    if (extent->size < best->size && ((is_whole && extent->size <= found->most) ||
+                                      !found->has_one_block(found->chunks, extent->at))) {
         *best = (candidate){.index = index, .size = extent->size, .at = extent->at};
     }
 }
 
 uint32_t crmm_priv_extents_find_thrifty(const crmm_priv_extents *extents, uint32_t size,
-                                        const crmm_priv_extent_source *sources, size_t source_count,
-                                        uint32_t (*chunk_size)(const void *chunks, uint64_t at),
+                                        uint32_t most, const crmm_priv_extent_source *sources,
+                                        size_t source_count,
+                                        bool (*has_one_block)(const void *chunks, uint64_t at),
                                         const void *chunks)
 {
     const candidate none = {.index = NONE, .size = UINT32_MAX};
     thrifty found = {.part = none,
                      .whole = none,
-                     .most = size + size / 16,
-                     .chunk_size = chunk_size,
+                     .most = most,
+                     .has_one_block = has_one_block,
                      .chunks = chunks};
 
-    found.most = found.most < SMALL_CHUNK ? SMALL_CHUNK : found.most;
     for_each_fit(extents, size, sources, source_count, keep_thrifty, &found);
     return found.part.index != NONE ? found.part.index : found.whole.index;
 }

@@ -125,12 +125,14 @@ uint32_t crmm_priv_extents_find(const crmm_priv_extents *extents, uint32_t size,
 uint32_t crmm_priv_extents_find_lowest(const crmm_priv_extents *extents, uint32_t size,
                                        const crmm_priv_extent_source *sources, size_t source_count);
 
-/* The tightest one within a small chunk that has something else in it; else a chunk that is free as
- * a whole, unless much of a large one would be left over. So a large chunk has one block at a time,
- * and can go back with it. `chunk_size` tells the granules of the chunk that an address lies in. */
+/* The tightest one within a chunk that has something else in it; else a chunk that is free as a
+ * whole. Of chunks for one block at a time, only one that is free as a whole and not larger than
+ * `most` granules; `has_one_block` tells whether the chunk that an address lies in is such a one.
+ */
 uint32_t crmm_priv_extents_find_thrifty(const crmm_priv_extents *extents, uint32_t size,
-                                        const crmm_priv_extent_source *sources, size_t source_count,
-                                        uint32_t (*chunk_size)(const void *chunks, uint64_t at),
+                                        uint32_t most, const crmm_priv_extent_source *sources,
+                                        size_t source_count,
+                                        bool (*has_one_block)(const void *chunks, uint64_t at),
                                         const void *chunks);
 
 /*

@@ -17,11 +17,22 @@ enum {
     CHUNK_SLACK = 2    /* half as much again, before idle chunks are given back */
 };
 
+/* Moving a page takes as long for a large pool as for a small one: see docs/pool.md. */
+static const size_t MOST_SLACK = (size_t)256 << 20;
+
 static const size_t LARGEST_STEP = (size_t)1 << 30; /* given back at a time */
 
 /* ---- growing ---- */
 
-/* ---- growing ---- */
+/* What the pool may hold beyond its peak before memory is moved, or idle chunks given back. */
+static size_t slack_of(const crmm_priv_pool *pool, size_t peak)
+{
+    if (!pool->is_in_place) {
+        return peak / (pool->is_tight ? TIGHT_SLACK : CHUNK_SLACK);
+    }
+    size_t slack = peak / (pool->is_tight ? TIGHT_SLACK : SLACK);
+    return slack < MOST_SLACK ? slack : MOST_SLACK;
+}
 
 size_t crmm_priv_pool_free_limit(crmm_priv_pool *pool, size_t need)
 {
@@ -31,8 +42,7 @@ size_t crmm_priv_pool_free_limit(crmm_priv_pool *pool, size_t need)
     pool->peak_live = live > pool->peak_live ? live : pool->peak_live;
     size_t peak = live + need > pool->peak_live ? live + need : pool->peak_live;
     pthread_mutex_unlock(&pool->mutex);
-    size_t slack = pool->is_in_place ? peak / SLACK : peak / CHUNK_SLACK;
-    size_t limit = peak + (pool->is_tight ? peak / TIGHT_SLACK : slack);
+    size_t limit = peak + slack_of(pool, peak);
     return limit > pool->target ? limit : pool->target;
 }
 
@@ -144,7 +154,7 @@ crmm_status crmm_priv_pool_prime(crmm_priv_pool *pool, size_t bytes)
         return CRMM_SUCCESS;
     }
     if (!pool->is_in_place) {
-        return crmm_priv_pool_add_chunk(pool, heap, left);
+        return crmm_priv_pool_add_chunk(pool, heap, left, false);
     }
     crmm_status status = crmm_priv_pool_add_range(pool, heap, left);
     if (status != CRMM_SUCCESS) {

@@ -12,7 +12,15 @@ typedef struct crmm_priv_pool_request {
     crmm_priv_pool_stream *stream; /* NULL: nobody; only memory without pending work will do */
     crmm_stream handle;            /* of the stream */
     uint32_t size, alignment;      /* granules */
+    bool is_thrifty;               /* takes little of what larger blocks could have */
 } crmm_priv_pool_request;
+
+/* The largest chunk, in any unit, that a thrifty request takes from what is for one block at a
+ * time. */
+static inline uint64_t crmm_priv_pool_thrifty_most(uint64_t size)
+{
+    return size + size / 4;
+}
 
 static inline uint16_t crmm_priv_pool_owner(const crmm_priv_pool_request *request)
 {

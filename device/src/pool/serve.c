@@ -92,23 +92,38 @@ static crmm_priv_pool_heap *lock_own(crmm_priv_pool *pool, crmm_priv_pool_cache 
 
 /* ---- looking ---- */
 
-static uint32_t chunk_size(const void *chunks, uint64_t at)
+static bool has_one_block(const void *chunks, uint64_t at)
 {
-    return (uint32_t)(crmm_priv_pool_chunks_find(chunks, address_of(at))->bytes >>
-                      CRMM_PRIV_POOL_GRANULE_SHIFT);
+    return crmm_priv_pool_chunks_find(chunks, address_of(at))->has_one_block;
+}
+
+/* Whether an extent lies in a chunk for one block that is too large for this one. */
+static bool is_too_good(const request *req, const crmm_priv_extent *extent)
+{
+    if (!req->is_thrifty) {
+        return false;
+    }
+    const crmm_priv_pool_chunk *chunk =
+        crmm_priv_pool_chunks_find(&req->pool->chunks, address_of(extent->at));
+    return chunk->has_one_block &&
+           chunk->bytes >> CRMM_PRIV_POOL_GRANULE_SHIFT > crmm_priv_pool_thrifty_most(req->size);
 }
 
 /* The best of some sources, by how the pool places blocks: a tight one looks at all there is. */
 static uint32_t find(const request *req, const crmm_priv_extents *extents,
                      const crmm_priv_extent_source *sources, size_t count)
 {
-    if (!req->pool->is_tight || req->alignment > 1) {
-        return crmm_priv_extents_find(extents, req->size, req->alignment, sources, count);
+    const crmm_priv_pool *pool = req->pool;
+
+    if (pool->is_tight && pool->is_in_place && req->alignment == 1) {
+        return crmm_priv_extents_find_lowest(extents, req->size, sources, count);
     }
-    return req->pool->is_in_place
-               ? crmm_priv_extents_find_lowest(extents, req->size, sources, count)
-               : crmm_priv_extents_find_thrifty(extents, req->size, sources, count, chunk_size,
-                                                &req->pool->chunks);
+    if (req->is_thrifty && req->alignment == 1) {
+        return crmm_priv_extents_find_thrifty(extents, req->size,
+                                              (uint32_t)crmm_priv_pool_thrifty_most(req->size),
+                                              sources, count, has_one_block, &pool->chunks);
+    }
+    return crmm_priv_extents_find(extents, req->size, req->alignment, sources, count);
 }
 
 /* Take the best of some sources; the heap is locked. NULL: there is nothing. */
@@ -378,8 +393,7 @@ static bool visit_run(const crmm_priv_extent *extent, uint32_t index, void *data
     run_search *search = data;
     run found;
 
-    (void)extent;
-    if (is_first(search->req, search->extents, index) &&
+    if (!is_too_good(search->req, extent) && is_first(search->req, search->extents, index) &&
         run_from(search->req, search->extents, index, &found) && found.size < search->best.size) {
         search->best = found;
     }
@@ -643,6 +657,15 @@ static void *grow_anew(const request *req, bool is_direct, crmm_priv_pool_growth
     return ptr;
 }
 
+/* The same, but nothing is too good for it. */
+static request spendthrift(const request *req)
+{
+    request any = *req;
+
+    any.is_thrifty = false;
+    return any;
+}
+
 /* Everything that waits for nobody. */
 static void *without_waiting(const request *req, bool is_direct, crmm_priv_pool_growth *growth)
 {
@@ -659,7 +682,14 @@ static void *without_waiting(const request *req, bool is_direct, crmm_priv_pool_
     if (ptr == NULL) {
         ptr = grow(req, is_direct, growth);
     }
-    return ptr != NULL ? ptr : grow_anew(req, is_direct, growth);
+    if (ptr == NULL) {
+        ptr = grow_anew(req, is_direct, growth);
+    }
+    if (ptr == NULL && req->is_thrifty) {
+        const request any = spendthrift(req);
+        ptr = search(&any, is_direct);
+    }
+    return ptr;
 }
 
 /* After a wait: what is there now, and what can be had beside it. */
@@ -709,9 +739,11 @@ static crmm_status fail(const request *req, crmm_priv_pool_growth growth)
 
 /* What is left to try when all else failed. While other threads are busy, they take some of what is
  * found into their caches, or give it back anew: then it is not all seen at the first time. */
-static void *by_waiting(const request *req, bool is_direct, crmm_priv_pool_growth *growth)
+static void *by_waiting(const request *thrifty, bool is_direct, crmm_priv_pool_growth *growth)
 {
     enum { ATTEMPTS = 64 };
+    const request any = spendthrift(thrifty);
+    const request *req = &any;
     crmm_priv_pool *pool = req->pool;
     bool all_seen = false;
     void *ptr = NULL;
@@ -855,7 +887,8 @@ crmm_status crmm_priv_pool_serve(crmm_priv_pool *pool, crmm_priv_pool_cache *cac
                    .stream = cache->stream,
                    .handle = handle,
                    .size = size,
-                   .alignment = alignment};
+                   .alignment = alignment,
+                   .is_thrifty = pool->is_tight && !pool->is_in_place};
     size_t count = near_sources(&req, sources);
 
     req.heap = lock_own(pool, cache);

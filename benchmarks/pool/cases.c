@@ -110,18 +110,21 @@ static bench_case case_latency(size_t live_blocks, size_t threads)
     return made;
 }
 
-static bench_case case_trace(void)
+/* From an empty resource, or over what an earlier run of the program had left. */
+static bench_case case_trace(bool is_fresh)
 {
     bench_case made = common("W7", &trace_task, 1);
 
-    (void)snprintf(made.name, sizeof(made.name), "trace");
+    (void)snprintf(made.name, sizeof(made.name), "trace, %s", is_fresh ? "growing" : "grown");
     made.unit = "call";
     made.streams = trace_task_streams();
     made.steps = trace_task_rows();
+    made.warm_up = is_fresh ? 0 : trace_task_rows();
+    made.warm_up_seconds = 60;
     made.seconds = 60;
     made.rounds = 5;
     made.pool_bytes = 0;
-    made.is_fresh = true;
+    made.is_fresh = is_fresh;
     return made;
 }
 
@@ -155,7 +158,7 @@ static void add(case_list *to, const arguments *as, bench_case of)
     }
     of.rounds = as->rounds != 0 ? as->rounds : of.rounds;
     of.most_bytes = as->most_bytes;
-    of.steps = as->steps != 0 && !of.is_fresh ? as->steps : of.steps;
+    of.steps = as->steps != 0 && of.task != &trace_task ? as->steps : of.steps;
     if (as->has_seconds) {
         of.seconds = as->seconds;
         of.warm_up_seconds = as->seconds;
@@ -231,7 +234,8 @@ void cases_make(case_list *out, const arguments *as)
         add_with_threads(out, as, as->threads[i]);
     }
     if (as->trace != NULL) {
-        add(out, as, case_trace());
+        add(out, as, case_trace(true));
+        add(out, as, case_trace(false));
     } else {
         leave_out(as, "W7", "no --trace was given");
     }

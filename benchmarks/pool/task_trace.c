@@ -53,18 +53,21 @@ static bool do_row(worker *self, live_row *blocks, const trace_row *row)
     return true;
 }
 
-static void begin(worker *self)
+/* What the program itself had not given back. */
+static void free_rest(worker *self, live_row *blocks)
 {
-    self->state = worker_zeroed(loaded.block_count, sizeof(live_row));
+    for (size_t i = 0; i < loaded.block_count; i++) {
+        if (blocks[i].ptr != NULL) {
+            worker_free(self, self->streams[blocks[i].stream], blocks[i].ptr, blocks[i].bytes);
+            blocks[i].ptr = NULL;
+        }
+    }
 }
 
-static void run(worker *self, uint64_t most)
+static uint64_t do_rows(worker *self, live_row *blocks)
 {
-    live_row *blocks = self->state;
     uint64_t done = 0;
 
-    (void)most;
-    worker_begin(self);
     for (size_t i = 0; i < loaded.row_count && !worker_should_stop(self); i++) {
         const trace_row *row = &loaded.rows[i];
         if (row->block != TRACE_NO_BLOCK && !do_row(self, blocks, row)) {
@@ -72,21 +75,30 @@ static void run(worker *self, uint64_t most)
         }
         done++;
     }
-    worker_end(self);
-    self->steps = done;
+    return done;
 }
 
-/* What the program itself had not given back. */
+static void begin(worker *self)
+{
+    self->state = worker_zeroed(loaded.block_count, sizeof(live_row));
+    if (self->of->warm_up > 0) {
+        (void)do_rows(self, self->state);
+    }
+}
+
+static void run(worker *self, uint64_t most)
+{
+    (void)most;
+    free_rest(self, self->state);
+    worker_begin(self);
+    self->steps = do_rows(self, self->state);
+    worker_end(self);
+}
+
 static void end(worker *self)
 {
-    live_row *blocks = self->state;
-
-    for (size_t i = 0; i < loaded.block_count; i++) {
-        if (blocks[i].ptr != NULL) {
-            worker_free(self, self->streams[blocks[i].stream], blocks[i].ptr, blocks[i].bytes);
-        }
-    }
-    free(blocks);
+    free_rest(self, self->state);
+    free(self->state);
 }
 
 const task_class trace_task = {.begin = begin, .run = run, .end = end};

@@ -61,6 +61,12 @@ void crmm_priv_pool_give_to_heaps(crmm_priv_pool *pool, void *const *blocks, siz
 
 /* ---- sizes ---- */
 
+/* Whether what streams give back without a fence may soon be wanted: there is little to grow by. */
+static bool is_near_maximum(const crmm_priv_pool *pool)
+{
+    return crmm_priv_pool_held(pool) >= pool->maximum - pool->maximum / 8;
+}
+
 /*
  * Bytes that may be given back on a stream before they are fenced: what no other stream can use.
  * Alone nobody else wants it; among several threads recording an event is slow, since they get into
@@ -76,7 +82,10 @@ static size_t highest_fence(const crmm_priv_pool *pool)
     if (pool->is_tight) {
         return (size_t)64 << 10;
     }
-    return pool->heap_count > 1 ? ((size_t)16 << 20) + held / 256 : ((size_t)4 << 20) + held / 1024;
+    if (pool->heap_count > 1) {
+        return ((size_t)16 << 20) + held / 256;
+    }
+    return ((size_t)4 << 20) + held / (is_near_maximum(pool) ? 1024 : 256);
 }
 
 void crmm_priv_pool_set_budget(crmm_priv_pool *pool)
@@ -404,12 +413,15 @@ static void set_fence_limit(crmm_priv_pool_cache *cache)
  */
 static uint32_t few_blocks(const crmm_priv_pool_cache *cache)
 {
-    enum { FEW = 4, FEW_OF_ONE_STREAM = 16 };
+    enum { FEW_IN_A_FULL_POOL = 4, FEW = 8, FEW_OF_ONE_STREAM = 16 };
     const crmm_priv_pool *pool = cache->pool;
-    uint32_t most = __atomic_load_n(&pool->solo, __ATOMIC_RELAXED) != 0 ? FEW_OF_ONE_STREAM : FEW;
+    uint32_t most = is_near_maximum(pool) ? FEW_IN_A_FULL_POOL : FEW;
 
     if (pool->is_tight || pool->release_threshold != SIZE_MAX || cache->fences == 0) {
         return 1;
+    }
+    if (__atomic_load_n(&pool->solo, __ATOMIC_RELAXED) != 0) {
+        most = FEW_OF_ONE_STREAM;
     }
     return cache->fences < most ? cache->fences : most;
 }

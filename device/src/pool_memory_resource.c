@@ -172,7 +172,9 @@ __attribute__((noinline)) static crmm_status allocate_missed(crmm_priv_pool *poo
     if (status != CRMM_SUCCESS) {
         return status;
     }
-    more = crmm_priv_pool_cache_fill(cache, class_index, extra, more);
+    if (more > 0) {
+        more = crmm_priv_pool_cache_fill(cache, class_index, extra, more);
+    }
     if (more > 0) {
         uint16_t owner = cache->stream == NULL ? CRMM_PRIV_POOL_CLEAN : cache->stream->index;
         crmm_priv_pool_give_to_heaps(pool, extra, more, owner, crmm_priv_pool_cache_epoch(cache));

@@ -49,6 +49,13 @@ crmm_status crmm_priv_vmm_map_again(void *to, const void *from, size_t bytes);
 /* Let the kind's devices read and write a range, all of which is mapped. */
 crmm_status crmm_priv_vmm_give_access(const crmm_priv_vmm_kind *kind, void *ptr, size_t bytes);
 
+/*
+ * What another process can turn into the handle that is mapped at a whole range: written to
+ * `shareable`, which is an int, a descriptor of the caller's, for type 1, and 64 bytes for type 8.
+ */
+crmm_status crmm_priv_vmm_export(const void *ptr, size_t bytes, uint64_t handle_type,
+                                 void *shareable);
+
 /* Take all mappings within a part of a range away; holes are allowed, parts of a handle are not.
  * `mapped` is how many bytes of memory go with them. No work may be pending on them. */
 int crmm_priv_vmm_unmap(void *ptr, size_t bytes, size_t mapped);

@@ -374,6 +374,29 @@ Test(emulation_pool_memory_resource, a_request_that_no_device_can_serve_is_refus
     crmm_resource_release(&vmm);
 }
 
+/* A failing question about the stream is a failed request too, of so many bytes. */
+Test(emulation_pool_memory_resource,
+     a_stream_that_cannot_be_asked_about_fails_a_request_of_its_size)
+{
+    static const size_t sizes[] = {1000, 5 * MIB + 1};
+
+    for (size_t validate = 0; validate <= 1; validate++) {
+        crmm_resource *pool = make_pool(crmm_cuda_memory_resource(), .validate = validate);
+        cudaStream_t stream = make_stream();
+        for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+            void *ptr = NULL;
+            cudart_emulated_fail("cuStreamIsCapturing", 1, 1, cudaErrorIllegalAddress);
+            expect_status(crmm_allocate(pool, stream, sizes[i], 256, &ptr), CRMM_ERROR_CUDA);
+            expect_equal(crmm_last_error()->requested_bytes, sizes[i]);
+            expect_message(i == 0 ? "no 1000 bytes: " : "no 5242881 bytes: ");
+            expect_equal(crmm_last_error()->native_code, cudaErrorIllegalAddress);
+            cudart_emulated_clear_faults();
+        }
+        cuda(cudaStreamDestroy(stream));
+        crmm_resource_release(&pool);
+    }
+}
+
 /* Managed memory may exceed the device: no maximum means none. */
 Test(emulation_pool_memory_resource, without_a_maximum_managed_memory_exceeds_the_device)
 {

@@ -676,10 +676,8 @@ static void *look_again(const request *req, bool is_direct, crmm_priv_pool_growt
     return ptr != NULL ? ptr : grow_anew(req, is_direct, growth);
 }
 
-static crmm_status fail(const request *req, crmm_priv_pool_growth growth)
+crmm_status crmm_priv_pool_fail(crmm_priv_pool *pool, size_t bytes, crmm_priv_pool_growth growth)
 {
-    crmm_priv_pool *pool = req->pool;
-    size_t bytes = (size_t)req->size << CRMM_PRIV_POOL_GRANULE_SHIFT;
     crmm_memory_info info = {.struct_size = sizeof(info)};
     crmm_error before = *crmm_last_error();
 
@@ -844,9 +842,9 @@ static bool shares_lines(const request *req, uint32_t more)
            __atomic_load_n(&req->pool->cache_count, __ATOMIC_RELAXED) > 1;
 }
 
-crmm_status crmm_priv_pool_serve(crmm_priv_pool *pool, crmm_priv_pool_cache *cache,
-                                 crmm_stream handle, uint32_t size, uint32_t alignment,
-                                 bool is_direct, void **ptr, void **extra, uint32_t *more)
+crmm_priv_pool_growth crmm_priv_pool_serve(crmm_priv_pool *pool, crmm_priv_pool_cache *cache,
+                                           crmm_stream handle, uint32_t size, uint32_t alignment,
+                                           bool is_direct, void **ptr, void **extra, uint32_t *more)
 {
     crmm_priv_pool_growth growth = CRMM_PRIV_POOL_GREW;
     crmm_priv_extent_source sources[2];
@@ -882,9 +880,6 @@ crmm_status crmm_priv_pool_serve(crmm_priv_pool *pool, crmm_priv_pool_cache *cac
     if (found == NULL) {
         found = serve_cold(&req, is_direct, &growth);
     }
-    if (found == NULL) {
-        return fail(&req, growth);
-    }
     *ptr = found;
-    return CRMM_SUCCESS;
+    return growth;
 }

@@ -695,28 +695,62 @@ static void report_leak(const crmm_priv_pool *pool, size_t live, size_t left)
     }
 }
 
+/* Nobody has it, and a CUDA call has failed that would have given it back. */
+static void report_lost(const crmm_priv_pool *pool, size_t left, size_t addresses)
+{
+    if (left + addresses > 0) {
+        crmm_priv_report((crmm_misuse){.kind = CRMM_MISUSE_CUDA,
+                                       .native_code = crmm_last_error()->native_code,
+                                       .resource_name = crmm_priv_pool_name(pool),
+                                       .bytes = left},
+                         "%s: released, and %zu bytes of memory and %zu of addresses are lost: %s",
+                         crmm_priv_pool_name(pool), left, addresses, crmm_last_error()->message);
+    }
+}
+
+/* A call that failed once is made again: there is no next time. A CUDA error code. */
+static int settle(crmm_priv_pool *pool)
+{
+    crmm_priv_pool_settle_streams(pool);
+    if (crmm_priv_pool_is_settled(pool)) {
+        return 0;
+    }
+    int code = crmm_priv_pool_wait_for_all(pool);
+    return code == 0 ? 0 : crmm_priv_pool_wait_for_all(pool);
+}
+
+/* Give everything back and say what stays, and why. */
+static void give_back(crmm_priv_pool *pool)
+{
+    size_t addresses = 0;
+
+    (void)crmm_priv_pool_flush_all(pool);
+    size_t live = crmm_priv_pool_live(pool);
+    crmm_priv_pool_set_solo(pool, 0);
+    /* Without the wait only what is known to be complete goes. */
+    (void)crmm_priv_cuda_check("a wait for the device", settle(pool));
+    size_t left = crmm_priv_pool_give_back(pool, &addresses);
+    if (pool->guard != NULL) {
+        crmm_priv_pool_guard_report_leaks(pool);
+    } else {
+        report_leak(pool, live, left);
+    }
+    if (live == 0) {
+        report_lost(pool, left, addresses);
+    }
+}
+
 void crmm_priv_pool_destroy(crmm_resource *resource)
 {
     crmm_priv_pool *pool = pool_of(resource);
-    size_t live = 0;
-    size_t left = 0;
+    const crmm_error before = *crmm_last_error();
     /* At exit CUDA takes everything back; in a forked child nothing here is the child's. */
     bool usable =
         !is_forked(pool) &&
         (pool->device < 0 || crmm_priv_cuda_ready(crmm_priv_pool_name(pool)) == CRMM_SUCCESS);
 
     if (usable) {
-        (void)crmm_priv_pool_flush_all(pool);
-        live = crmm_priv_pool_live(pool);
-        crmm_priv_pool_set_solo(pool, 0);
-        crmm_priv_pool_settle_streams(pool);
-        int code = crmm_priv_pool_is_settled(pool) ? 0 : crmm_priv_pool_wait_for_all(pool);
-        left = code == 0 ? crmm_priv_pool_give_back(pool) : crmm_priv_pool_held(pool);
-        if (pool->guard != NULL) {
-            crmm_priv_pool_guard_report_leaks(pool);
-        } else {
-            report_leak(pool, live, left);
-        }
+        give_back(pool);
         crmm_priv_pool_streams_finish(&pool->streams);
     }
     crmm_resource *upstream = pool->upstream;
@@ -724,6 +758,7 @@ void crmm_priv_pool_destroy(crmm_resource *resource)
     free_parts(pool);
     crmm_resource_storage_free(resource);
     crmm_resource_release(&upstream);
+    crmm_priv_restore_error(&before);
 }
 
 static const crmm_resource_ops pool_ops = {

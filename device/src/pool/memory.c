@@ -244,7 +244,7 @@ size_t crmm_priv_pool_release(crmm_priv_pool *pool, size_t keep)
         return 0;
     }
     (void)become_grower(pool, true);
-    if (crmm_priv_cuda_try_enter_device(pool->device, &previous) == 0) {
+    if (crmm_priv_cuda_enter_device(pool->device, &previous) == CRMM_SUCCESS) {
         if (pool->can_move) {
             crmm_priv_pool_finish_moves(pool);
         }
@@ -257,25 +257,44 @@ size_t crmm_priv_pool_release(crmm_priv_pool *pool, size_t keep)
     return released;
 }
 
-size_t crmm_priv_pool_give_back(crmm_priv_pool *pool)
+/* Whether a range is without memory: then it is one hole. */
+static bool is_empty(const crmm_priv_pool_chunk *chunk)
+{
+    const crmm_priv_extents *extents = &chunk->heap->extents;
+
+    for (uint32_t hole = extents->holes; hole != 0; hole = extents->all[hole].bin_after) {
+        if (crmm_priv_pool_address_of(extents->all[hole].at) == (void *)chunk->base &&
+            crmm_priv_pool_bytes_of(extents->all[hole].size) == chunk->bytes) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Each range is tried twice, like its memory. Bytes that stay. */
+static size_t unreserve_all(const crmm_priv_pool *pool)
+{
+    size_t left = 0;
+
+    for (uint32_t i = 0; i < pool->chunks.count; i++) {
+        const crmm_priv_pool_chunk *chunk = pool->chunks.table->entries[i].chunk;
+        void *base = (void *)chunk->base;
+        if (chunk->is_in_place && is_empty(chunk) &&
+            pool->upstream->ops->unreserve(pool->upstream, base, chunk->bytes) != CRMM_SUCCESS &&
+            pool->upstream->ops->unreserve(pool->upstream, base, chunk->bytes) != CRMM_SUCCESS) {
+            left += chunk->bytes;
+        }
+    }
+    return left;
+}
+
+size_t crmm_priv_pool_give_back(crmm_priv_pool *pool, size_t *addresses)
 {
     pool->is_rigid = false;
     (void)crmm_priv_pool_release(pool, 0);
-    for (uint32_t i = 0; i < pool->chunks.count; i++) {
-        const crmm_priv_pool_chunk *chunk = pool->chunks.table->entries[i].chunk;
-        if (!chunk->is_in_place) {
-            continue;
-        }
-        /* A range without memory is one hole. */
-        const crmm_priv_extents *extents = &chunk->heap->extents;
-        for (uint32_t hole = extents->holes; hole != 0; hole = extents->all[hole].bin_after) {
-            if (crmm_priv_pool_address_of(extents->all[hole].at) == (void *)chunk->base &&
-                crmm_priv_pool_bytes_of(extents->all[hole].size) == chunk->bytes) {
-                (void)pool->upstream->ops->unreserve(pool->upstream, (void *)chunk->base,
-                                                     chunk->bytes);
-                break;
-            }
-        }
+    if (crmm_priv_pool_held(pool) > 0) {
+        (void)crmm_priv_pool_release(pool, 0); /* what failed once may be no more than that */
     }
+    *addresses = unreserve_all(pool);
     return crmm_priv_pool_held(pool);
 }

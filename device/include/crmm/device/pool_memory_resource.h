@@ -84,6 +84,11 @@ CRMM_API void crmm_pool_memory_resource_options_init(crmm_pool_memory_resource_o
  * other streams' memory, with a wait on the GPU; the threads' caches; neighbouring free blocks
  * joined; growing; giving idle chunks back; waiting for work on the CPU; failing.
  *
+ * The last release waits for pending work and gives everything back. Memory that stays all the
+ * same, because CUDA calls fail again and again, is reported as misuse (CRMM_MISUSE_CUDA). From
+ * crmm_resource_trim() such calls hold some back, which it does not count as released; the next one
+ * tries again.
+ *
  * @param upstream retained; one that can grow a block in place (vmm_memory_resource) gives the
  * least fragmentation. NULL: vmm_memory_resource on the current device, or cuda where the device
  * has no virtual memory management

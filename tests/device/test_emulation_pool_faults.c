@@ -309,3 +309,89 @@ Test(emulation_pool_faults, a_call_that_fails_when_a_stream_is_retired_is_an_err
         expect_equal(cudart_emulated_violations(), 0);
     }
 }
+
+/* ---- address space ---- */
+
+static const char reserve[] = "cuMemAddressReserve";
+
+/* A process may be short of addresses: a pool takes less of them than it would like, and another
+ * range when the first is full. */
+Test(emulation_pool_faults, a_refused_reservation_is_halved)
+{
+    enum { REFUSED = 5, BLOCKS = 3 };
+    const size_t bytes = 700 * MIB;
+    crmm_resource *vmm = make_vmm();
+    void *ptrs[BLOCKS];
+
+    /* Four times as much is asked for first: 32 GiB, then 16, 8, 4, 2 and at last 1. */
+    cudart_emulated_set_memory(0, (size_t)8 << 30);
+    crmm_resource *pool = make_pool(vmm, .tight = 0);
+    unsigned long long made = cudart_emulated_calls(reserve);
+    cudart_emulated_fail(reserve, 1, REFUSED, cudaErrorMemoryAllocation);
+    ptrs[0] = take(pool, NULL, bytes);
+    expect_equal(cudart_emulated_calls(reserve) - made, REFUSED + 1);
+    expect_equal(info_of(pool).held + statistics_of(pool).holes, (size_t)1 << 30);
+    ptrs[1] = take(pool, NULL, bytes);
+    expect_equal(cudart_emulated_calls(reserve) - made, REFUSED + 2);
+    expect_equal(info_of(pool).held + statistics_of(pool).holes, (size_t)33 << 30);
+    ptrs[2] = take(pool, NULL, bytes);
+    expect_equal(cudart_emulated_calls(reserve) - made, REFUSED + 2);
+    expect_sound_books(pool);
+    for (size_t i = 0; i < BLOCKS; i++) {
+        crmm_deallocate(pool, NULL, ptrs[i], bytes, 256);
+    }
+    unsigned long long given_back = cudart_emulated_calls("cuMemAddressFree");
+    crmm_resource_release(&pool);
+    expect_equal(cudart_emulated_calls("cuMemAddressFree") - given_back, 2);
+    expect_equal(info_of(vmm).held, 0);
+    crmm_resource_release(&vmm);
+}
+
+/* Not below what a request needs. */
+Test(emulation_pool_faults, a_reservation_is_not_halved_below_the_need)
+{
+    const size_t bytes = (size_t)5 << 30;
+    crmm_resource *vmm = make_vmm();
+
+    cudart_emulated_set_memory(0, (size_t)8 << 30);
+    crmm_resource *pool = make_pool(vmm, .tight = 0);
+    cudart_emulated_fail(reserve, 1, 2, cudaErrorMemoryAllocation);
+    void *ptr = take(pool, NULL, bytes);
+    expect_equal(info_of(pool).held + statistics_of(pool).holes, (size_t)8 << 30);
+    crmm_deallocate(pool, NULL, ptr, bytes, 256);
+    crmm_resource_release(&pool);
+    crmm_resource_release(&vmm);
+}
+
+/* Where even the smallest is refused, the request fails, or the pool is not made, and nothing is
+ * held. */
+Test(emulation_pool_faults, without_addresses_a_pool_fails_cleanly)
+{
+    crmm_resource *vmm = make_vmm();
+    crmm_resource *refused = NULL;
+    void *ptr = &ptr;
+
+    cudart_emulated_set_memory(0, (size_t)8 << 30);
+    crmm_resource *pool = make_pool(vmm, .tight = 0);
+    cudart_emulated_fail(reserve, 1, ALWAYS, cudaErrorMemoryAllocation);
+    expect_failure(crmm_allocate(pool, NULL, 3 * MIB, 256, &ptr), CRMM_ERROR_OUT_OF_MEMORY,
+                   "upstream refused: ");
+    expect_message("cuMemAddressReserve");
+    expect_equal(crmm_last_error()->requested_bytes, 3 * MIB);
+    expect_equal(crmm_last_error()->native_code, cudaErrorMemoryAllocation);
+    cr_assert(ptr == &ptr);
+    expect_equal(info_of(pool).held + statistics_of(pool).holes, 0);
+    expect_sound_books(pool);
+    expect_failure(
+        crmm_pool_memory_resource_create(
+            vmm, CRMM_OPTIONS(crmm_pool_memory_resource, .initial_pool_size = 8 * MIB), &refused),
+        CRMM_ERROR_OUT_OF_MEMORY, "cuMemAddressReserve");
+    cr_assert(refused == NULL);
+    cudart_emulated_clear_faults();
+    ptr = take(pool, NULL, 3 * MIB); /* as if nothing had been */
+    expect_equal(info_of(pool).held + statistics_of(pool).holes, (size_t)32 << 30);
+    crmm_deallocate(pool, NULL, ptr, 3 * MIB, 256);
+    crmm_resource_release(&pool);
+    expect_equal(info_of(vmm).held, 0);
+    crmm_resource_release(&vmm);
+}

@@ -221,6 +221,21 @@ crmm_status crmm_priv_vmm_map(const char *who, const crmm_priv_vmm_kind *kind, v
     return crmm_priv_floor_check_allocation(who, call, bytes, error);
 }
 
+crmm_status crmm_priv_vmm_try(const char *who, const crmm_priv_vmm_kind *kind, size_t bytes)
+{
+    const CUmemAllocationProp properties = properties_of(kind);
+    CUmemGenericAllocationHandle handle = 0;
+    cudaError_t error = prepare();
+
+    if (error == cudaSuccess) {
+        error = (cudaError_t)(int)driver.create(&handle, bytes, &properties, 0);
+    }
+    if (error != cudaSuccess) {
+        return crmm_priv_floor_check_allocation(who, "cuMemCreate", bytes, error);
+    }
+    return crmm_priv_floor_check("cuMemRelease", (cudaError_t)(int)driver.release(handle));
+}
+
 /*
  * The handle that is mapped at a whole range. A handle can only be mapped as a whole, so if the
  * first and the last byte are of the same one, and it has the size of the range, it begins where

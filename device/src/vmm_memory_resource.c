@@ -265,11 +265,18 @@ static const crmm_resource_ops vmm_ops = {
     .move_end = vmm_move_end,
 };
 
-/* ---- sharing ---- */
+/* ---- for suballocators ---- */
 
 bool crmm_priv_is_vmm(const crmm_resource *resource)
 {
     return resource->ops == &vmm_ops;
+}
+
+crmm_status crmm_priv_vmm_could_commit(const crmm_resource *resource, size_t bytes)
+{
+    const vmm_resource *own = (const vmm_resource *)resource;
+
+    return crmm_priv_vmm_try(class_name, &own->kind, extent_of(own, bytes));
 }
 
 crmm_status crmm_priv_vmm_export_range(const char *who, const crmm_resource *resource, char *base,

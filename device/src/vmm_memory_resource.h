@@ -11,6 +11,9 @@
 /* Whether a resource is a vmm one, and not what has taken its place on a device without. */
 bool crmm_priv_is_vmm(const crmm_resource *resource);
 
+/* Whether so much memory could be committed; the failure is described. Takes it for a moment. */
+crmm_status crmm_priv_vmm_could_commit(const crmm_resource *resource, size_t bytes);
+
 /*
  * Export the handle at an address of a range that was allocated, committed or moved as a whole. All
  * members of `out` but its struct_size are set. Described in the name of `who`.

@@ -193,8 +193,8 @@ static void survive_all(const char *const *calls, size_t count, const char *must
 
 Test(emulation_pool_memory_resource, no_failing_growth_loses_anything)
 {
-    static const char *const calls[] = {"cudaMalloc", "cuMemAddressReserve", "cuMemCreate",
-                                        "cuMemMap", "cuMemSetAccess"};
+    static const char *const calls[] = {"cudaMalloc",  "cudaMemGetInfo", "cuMemAddressReserve",
+                                        "cuMemCreate", "cuMemMap",       "cuMemSetAccess"};
     survive_all(calls, sizeof(calls) / sizeof(calls[0]), "cuMemCreate");
 }
 
@@ -371,6 +371,74 @@ Test(emulation_pool_memory_resource, a_request_that_no_device_can_serve_is_refus
     expect_sound_books(pool);
     crmm_resource_release(&pool);
     expect_equal(info_of(vmm).held, 0);
+    crmm_resource_release(&vmm);
+}
+
+/* Nor does it take what the device has left, page by page, to find out that it is too little. */
+Test(emulation_pool_memory_resource, a_request_that_cannot_fit_makes_few_calls)
+{
+    static const size_t sizes[] = {1000 * MIB, 1100 * MIB, (size_t)100 << 30, (size_t)1 << 40};
+    struct cudart_emulated_usage usage;
+    crmm_resource *vmm = make_vmm();
+    crmm_resource *upstreams[] = {vmm, crmm_cuda_memory_resource()};
+
+    cudart_emulated_set_memory(0, (size_t)1 << 30);
+    for (size_t style = 0; style < 4; style++) {
+        crmm_resource *pool =
+            make_pool(upstreams[style % 2], .tight = style / 2, .handle_size = 2 * MIB);
+        cudaStream_t stream = make_stream();
+        void *live = take(pool, stream, 40 * MIB);
+        size_t held = info_of(pool).held;
+        for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+            void *refused = &refused;
+            unsigned long long calls = cudart_emulated_calls(NULL);
+            unsigned long long taken = cudart_emulated_calls("cuMemCreate");
+            expect_status(crmm_allocate(pool, stream, sizes[i], 256, &refused),
+                          CRMM_ERROR_OUT_OF_MEMORY);
+            calls = cudart_emulated_calls(NULL) - calls;
+            taken = cudart_emulated_calls("cuMemCreate") - taken;
+            cr_assert(calls <= 50 && taken <= 2, "style %zu: %llu calls for %zu bytes", style,
+                      calls, sizes[i]);
+            expect_equal(info_of(pool).held, held);
+        }
+        cudart_emulated_usage(0, &usage);
+        cr_assert(usage.peak_physical <= 64 * MIB, "%zu", usage.peak_physical);
+        crmm_deallocate(pool, stream, live, 40 * MIB, 256);
+        crmm_resource_release(&pool);
+        cuda(cudaStreamDestroy(stream));
+    }
+    crmm_resource *refused = NULL;
+    unsigned long long calls = cudart_emulated_calls(NULL);
+    expect_status(crmm_pool_memory_resource_create(
+                      vmm, CRMM_OPTIONS(crmm_pool_memory_resource, .initial_pool_size = 2048 * MIB),
+                      &refused),
+                  CRMM_ERROR_OUT_OF_MEMORY);
+    cr_assert(refused == NULL && cudart_emulated_calls(NULL) - calls <= 20);
+    crmm_resource_release(&vmm);
+}
+
+/* What the driver keeps for memory pools is there, though it does not count as free. */
+Test(emulation_pool_memory_resource, memory_that_the_driver_keeps_can_be_had)
+{
+    cudaMemPool_t kept = NULL;
+    uint64_t all = UINT64_MAX;
+    crmm_resource *vmm = make_vmm();
+    cudaStream_t stream = make_stream();
+    void *ptr = NULL;
+
+    cudart_emulated_set_memory(0, 256 * MIB);
+    cuda(cudaDeviceGetDefaultMemPool(&kept, 0));
+    cuda(cudaMemPoolSetAttribute(kept, cudaMemPoolAttrReleaseThreshold, &all));
+    cuda(cudaMallocAsync(&ptr, 128 * MIB, stream));
+    cuda(cudaFreeAsync(ptr, stream));
+    cuda(cudaStreamSynchronize(stream));
+    crmm_resource *pool = make_pool(vmm, .handle_size = 2 * MIB);
+    unsigned long long taken = cudart_emulated_calls("cuMemCreate");
+    ptr = take(pool, stream, 200 * MIB);
+    expect_equal(cudart_emulated_calls("cuMemCreate") - taken, 100 + 1);
+    crmm_deallocate(pool, stream, ptr, 200 * MIB, 256);
+    crmm_resource_release(&pool);
+    cuda(cudaStreamDestroy(stream));
     crmm_resource_release(&vmm);
 }
 

@@ -85,6 +85,10 @@ static crmm_priv_pool_growth grow_in_place(const crmm_priv_pool_request *request
         crmm_priv_pool_settle(heap, claimed, 0, CRMM_PRIV_POOL_CLEAN, 0);
         return CRMM_PRIV_POOL_AT_MAXIMUM;
     }
+    if (crmm_priv_pool_could_fill(pool, crmm_priv_pool_bytes_of(plan.missing)) != CRMM_SUCCESS) {
+        crmm_priv_pool_settle(heap, claimed, 0, CRMM_PRIV_POOL_CLEAN, 0);
+        return CRMM_PRIV_POOL_REFUSED;
+    }
     return crmm_priv_pool_fill(pool, heap, claimed) == CRMM_SUCCESS ? CRMM_PRIV_POOL_GREW
                                                                     : CRMM_PRIV_POOL_REFUSED;
 }
@@ -146,7 +150,10 @@ crmm_status crmm_priv_pool_prime(crmm_priv_pool *pool, size_t bytes)
     if (!pool->is_in_place) {
         return crmm_priv_pool_add_chunk(pool, heap, left);
     }
-    crmm_status status = crmm_priv_pool_add_range(pool, heap, left);
+    crmm_status status = crmm_priv_pool_could_fill(pool, left);
+    if (status == CRMM_SUCCESS) {
+        status = crmm_priv_pool_add_range(pool, heap, left);
+    }
     if (status != CRMM_SUCCESS) {
         return status;
     }

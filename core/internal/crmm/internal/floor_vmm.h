@@ -39,6 +39,9 @@ int crmm_priv_vmm_unreserve(void *base, size_t bytes);
 crmm_status crmm_priv_vmm_map(const char *who, const crmm_priv_vmm_kind *kind, void *ptr,
                               size_t bytes);
 
+/* Whether there is so much memory to be had at once: taken, and given back. */
+crmm_status crmm_priv_vmm_try(const char *who, const crmm_priv_vmm_kind *kind, size_t bytes);
+
 /*
  * Map the handle that is mapped at `from`, all of which is `bytes`, at `to` as well, where nobody
  * has access yet. Nothing is taken: crmm_priv_held_now() stays the same, and `mapped` is 0 when one

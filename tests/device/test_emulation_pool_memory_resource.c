@@ -350,6 +350,47 @@ Test(emulation_pool_memory_resource, busy_streams_block_nobody_else)
     expect_equal(cudart_emulated_violations(), 0);
 }
 
+/* Whichever stream the pool met first: the larger block is
+ * waited for, and the stream that gave back the smaller one goes on. */
+static void wait_for_a(cudaStream_t a, cudaStream_t b)
+{
+    gate soon;
+    gate never; /* until the allocation has returned */
+    void *ptr = NULL;
+
+    crmm_resource *pool = make_pool(crmm_cuda_memory_resource(), .initial_pool_size = 10 * MIB,
+                                    .maximum_pool_size = 10 * MIB);
+    void *small = take(pool, b, 2 * MIB);
+    void *large = take(pool, a, 8 * MIB);
+    gate_close(&soon, a);
+    gate_close(&never, b);
+    crmm_deallocate(pool, b, small, 2 * MIB, 256);
+    crmm_deallocate(pool, a, large, 8 * MIB, 256);
+    expect_success(crmm_pool_memory_resource_retire_stream(pool, a));
+    expect_success(crmm_pool_memory_resource_retire_stream(pool, b));
+    pthread_t opener = gate_open_later(&soon);
+    expect_success(crmm_allocate_sync(pool, 8 * MIB, 256, &ptr));
+    cr_assert(ptr == large && gate_is_open(&soon));
+    cr_assert(cudaStreamQuery(b) == cudaErrorNotReady, "it waited for all");
+    gate_open(&never);
+    cr_assert(pthread_join(opener, NULL) == 0);
+    crmm_deallocate_sync(pool, ptr, 8 * MIB, 256);
+    crmm_resource_release(&pool);
+}
+
+/* User report 20: on a shortage a pool waited for all pending memory, though some would do. */
+Test(emulation_pool_memory_resource, a_shortage_waits_for_the_block_that_suffices, .timeout = 20)
+{
+    cudaStream_t a = make_stream();
+    cudaStream_t b = make_stream();
+
+    cudart_emulated_set_option("host_threads", 1); /* two gates are closed at a time */
+    wait_for_a(a, b);
+    wait_for_a(b, a);
+    cuda(cudaStreamDestroy(a));
+    cuda(cudaStreamDestroy(b));
+}
+
 /* ---- what cannot be had ---- */
 
 /* The request fails, and the pool does not keep what the device had left. */

@@ -444,6 +444,32 @@ static void *gather(const request *req, crmm_priv_pool_heap *heap, bool is_direc
 
 /* ---- waiting on the CPU ---- */
 
+/* Wait for a fenced block that is all that is needed, whichever streams go on. false: there is
+ * none.
+ */
+static bool wait_for_block(const request *req)
+{
+    crmm_priv_pool *pool = req->pool;
+    uint32_t heaps = crmm_priv_pool_heap_count(pool);
+
+    for (uint32_t i = 0; i < heaps; i++) {
+        crmm_priv_pool_heap *heap = crmm_priv_pool_heap_of(pool, i);
+        uint16_t owner = 0;
+        uint64_t epoch = 0;
+
+        crmm_priv_pool_heap_lock(heap);
+        bool found = find_fenced(req, heap, &owner, &epoch);
+        crmm_priv_pool_heap_unlock(heap);
+        if (found &&
+            crmm_priv_pool_stream_synchronize(
+                &pool->streams, crmm_priv_pool_stream_of(&pool->streams, owner), epoch) == 0) {
+            crmm_priv_pool_settle_streams(pool);
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Wait for the oldest fenced memory that is not clean yet. false: there is none. */
 static bool wait_for_oldest(crmm_priv_pool *pool)
 {
@@ -719,7 +745,7 @@ static void *by_waiting(const request *req, bool is_direct, crmm_priv_pool_growt
         /* A lone stream's memory is not looked at for what is complete, and would stay the oldest.
          */
         crmm_priv_pool_set_solo(pool, 0);
-        while (ptr == NULL && wait_for_oldest(pool)) {
+        while (ptr == NULL && (wait_for_block(req) || wait_for_oldest(pool))) {
             ptr = look_again(req, is_direct, growth);
         }
         if (ptr == NULL && crmm_priv_pool_wait_for_all(pool) == 0) {

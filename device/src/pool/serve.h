@@ -16,7 +16,8 @@
  *  6. free neighbours together, with a wait for each stream among them
  *  7. growth, by moving idle memory or from upstream
  *  8. growth after idle memory was given back, where that is what hinders it
- *  9. waiting, on the CPU, for the oldest fences, one after the other
+ *  9. waiting, on the CPU, for a block that suffices, else for the oldest fences, one after the
+ *     other
  * 10. waiting for everything
  *
  * `more` blocks of the same size are fetched besides, if the heap has them at once, into `extra`;

@@ -71,8 +71,10 @@ crmm_status crmm_priv_pool_info(const crmm_resource *resource, crmm_memory_info 
     info->pending = bytes_of(sum.free - sum.clean) + (size_t)sum.at_hand_on_streams;
     info->largest_free = bytes_of(sum.largest);
     pthread_mutex_lock(&pool->mutex);
-    pool->peak_live = info->live > pool->peak_live ? info->live : pool->peak_live;
-    info->peak_live = pool->peak_live;
+    /* Apart from the peak that growing looks at, which must not depend on who asks. */
+    pool->peak_told = pool->peak_told > pool->peak_live ? pool->peak_told : pool->peak_live;
+    pool->peak_told = pool->peak_told > info->live ? pool->peak_told : info->live;
+    info->peak_live = pool->peak_told;
     info->held = pool->held;
     info->peak_held = pool->peak_held;
     pthread_mutex_unlock(&pool->mutex);

@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include <crmm/internal/fail.h>
 
@@ -55,6 +56,23 @@ void crmm_priv_note_memory(size_t live_bytes, size_t cached_bytes, size_t pendin
 void crmm_priv_restore_error(const crmm_error *copy)
 {
     *(crmm_error *)crmm_last_error() = *copy;
+}
+
+void crmm_priv_fail_for(size_t requested_bytes, const char *format, ...)
+{
+    crmm_error *error = (crmm_error *)crmm_last_error();
+    char message[sizeof(error->message)];
+    va_list arguments;
+
+    va_start(arguments, format);
+    int length = vsnprintf(message, sizeof(message), format, arguments);
+    va_end(arguments);
+
+    if (length >= 0 && (size_t)length < sizeof(message)) {
+        (void)snprintf(message + length, sizeof(message) - (size_t)length, "%s", error->message);
+    }
+    memcpy(error->message, message, sizeof(message));
+    error->requested_bytes = requested_bytes;
 }
 
 void crmm_priv_fail(crmm_status status, int native_code, size_t requested_bytes, const char *format,

@@ -29,6 +29,8 @@ static struct {
     CUresult (*unmap)(CUdeviceptr, size_t);
     CUresult (*set_access)(CUdeviceptr, size_t, const CUmemAccessDesc *, size_t);
     CUresult (*retain)(CUmemGenericAllocationHandle *, void *);
+    CUresult (*to_shareable)(void *, CUmemGenericAllocationHandle, CUmemAllocationHandleType,
+                             unsigned long long);
 } driver;
 
 static bool complete;
@@ -49,6 +51,7 @@ static void find_entries(void)
         {"cuMemUnmap", &driver.unmap},
         {"cuMemSetAccess", &driver.set_access},
         {"cuMemRetainAllocationHandle", &driver.retain},
+        {"cuMemExportToShareableHandle", &driver.to_shareable},
     };
 
     complete = true;
@@ -218,6 +221,21 @@ crmm_status crmm_priv_vmm_map(const char *who, const crmm_priv_vmm_kind *kind, v
     return crmm_priv_floor_check_allocation(who, call, bytes, error);
 }
 
+crmm_status crmm_priv_vmm_try(const char *who, const crmm_priv_vmm_kind *kind, size_t bytes)
+{
+    const CUmemAllocationProp properties = properties_of(kind);
+    CUmemGenericAllocationHandle handle = 0;
+    cudaError_t error = prepare();
+
+    if (error == cudaSuccess) {
+        error = (cudaError_t)(int)driver.create(&handle, bytes, &properties, 0);
+    }
+    if (error != cudaSuccess) {
+        return crmm_priv_floor_check_allocation(who, "cuMemCreate", bytes, error);
+    }
+    return crmm_priv_floor_check("cuMemRelease", (cudaError_t)(int)driver.release(handle));
+}
+
 /*
  * The handle that is mapped at a whole range. A handle can only be mapped as a whole, so if the
  * first and the last byte are of the same one, and it has the size of the range, it begins where
@@ -266,6 +284,24 @@ crmm_status crmm_priv_vmm_give_access(const crmm_priv_vmm_kind *kind, void *ptr,
         error = give_access(kind, ptr, bytes);
     }
     return crmm_priv_floor_check("cuMemSetAccess", error);
+}
+
+crmm_status crmm_priv_vmm_export(const void *ptr, size_t bytes, uint64_t handle_type,
+                                 void *shareable)
+{
+    CUmemGenericAllocationHandle handle = 0;
+    cudaError_t error = prepare();
+
+    if (error == cudaSuccess) {
+        error = retain_whole(&handle, ptr, bytes);
+    }
+    if (error != cudaSuccess) {
+        return crmm_priv_floor_check("cuMemRetainAllocationHandle", error);
+    }
+    error = (cudaError_t)(int)driver.to_shareable(shareable, handle,
+                                                  (CUmemAllocationHandleType)handle_type, 0);
+    (void)driver.release(handle);
+    return crmm_priv_floor_check("cuMemExportToShareableHandle", error);
 }
 
 int crmm_priv_vmm_unmap(void *ptr, size_t bytes, size_t mapped)

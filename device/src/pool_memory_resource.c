@@ -102,7 +102,11 @@ __attribute__((noinline, cold)) static crmm_status refuse(const crmm_priv_pool *
                           "could not be given back in it",
                           crmm_priv_pool_name(pool), (void *)stream);
     }
-    return crmm_priv_cuda_stream_failed(crmm_priv_pool_name(pool), stream, code);
+    crmm_status status = crmm_priv_cuda_stream_failed(crmm_priv_pool_name(pool), stream, code);
+    if (bytes > 0) {
+        crmm_priv_fail_for(bytes, "no %zu bytes: ", bytes);
+    }
+    return status;
 }
 
 /* ---- allocation ---- */
@@ -140,8 +144,14 @@ __attribute__((noinline)) static crmm_status allocate_direct(crmm_priv_pool *poo
                           crmm_priv_pool_name(pool), bytes, alignment,
                           pool->maximum < most ? pool->maximum : most);
     }
-    return crmm_priv_pool_serve(pool, cache, stream, granules_of(bytes), (uint32_t)granules, true,
-                                ptr, NULL, &none);
+    void *block = NULL;
+    crmm_priv_pool_growth growth = crmm_priv_pool_serve(
+        pool, cache, stream, granules_of(bytes), (uint32_t)granules, true, &block, NULL, &none);
+    if (block == NULL) {
+        return crmm_priv_pool_fail(pool, bytes, growth);
+    }
+    *ptr = block;
+    return CRMM_SUCCESS;
 }
 
 /* A block of a class for the program. */
@@ -159,18 +169,18 @@ __attribute__((noinline)) static crmm_status hand_out(crmm_priv_pool_cache *cach
 __attribute__((noinline)) static crmm_status allocate_missed(crmm_priv_pool *pool,
                                                              crmm_priv_pool_cache *cache,
                                                              crmm_stream stream, size_t class_index,
-                                                             void **ptr)
+                                                             size_t bytes, void **ptr)
 {
     void *extra[CRMM_PRIV_POOL_MOST_SMALL];
     void *block = NULL;
 
     uint32_t more = crmm_priv_pool_cache_missed(cache, class_index);
 
-    crmm_status status =
+    crmm_priv_pool_growth growth =
         crmm_priv_pool_serve(pool, cache, stream, crmm_priv_pool_class_size(class_index), 1, false,
                              &block, extra, &more);
-    if (status != CRMM_SUCCESS) {
-        return status;
+    if (block == NULL) {
+        return crmm_priv_pool_fail(pool, bytes, growth);
     }
     if (more > 0) {
         more = crmm_priv_pool_cache_fill(cache, class_index, extra, more);
@@ -186,21 +196,19 @@ __attribute__((noinline)) static crmm_status allocate_missed(crmm_priv_pool *poo
 __attribute__((noinline)) static crmm_status allocate_locked(crmm_priv_pool *pool,
                                                              crmm_priv_pool_cache *cache,
                                                              crmm_stream stream, size_t class_index,
-                                                             void **ptr)
+                                                             size_t bytes, void **ptr)
 {
     void *block = crmm_priv_pool_cache_get(cache, class_index);
 
-    return block == NULL ? allocate_missed(pool, cache, stream, class_index, ptr)
+    return block == NULL ? allocate_missed(pool, cache, stream, class_index, bytes, ptr)
                          : hand_out(cache, class_index, block, ptr);
 }
 
 /* The cache has to be found or made first, and mostly has nothing in it then. */
 __attribute__((noinline)) static crmm_status allocate_slow(crmm_priv_pool *pool, crmm_stream stream,
                                                            uint64_t id, size_t class_index,
-                                                           void **ptr)
+                                                           size_t bytes, void **ptr)
 {
-    const size_t bytes = crmm_priv_pool_class_bytes(class_index);
-
     if (is_forked(pool) || !crmm_priv_is_stream_id(id)) {
         return refuse(pool, stream, bytes, crmm_priv_stream_id_code(id));
     }
@@ -208,7 +216,7 @@ __attribute__((noinline)) static crmm_status allocate_slow(crmm_priv_pool *pool,
     if (cache == NULL) {
         return no_host_memory(pool, bytes);
     }
-    return allocate_locked(pool, cache, stream, class_index, ptr);
+    return allocate_locked(pool, cache, stream, class_index, bytes, ptr);
 }
 
 /* Large blocks, and those with an alignment of their own. */
@@ -233,22 +241,23 @@ __attribute__((noinline)) static crmm_status allocate_uncached(crmm_priv_pool *p
     return allocate_uncached_for(pool, stream, id_of(pool, stream), bytes, alignment, ptr);
 }
 
-/* The path that is meant to be taken: few instructions, and what is not on it is called last. */
+/* The path that is meant to be taken: few instructions, and what is not on it is called last. The
+ * bytes, beside their class, are what an error says was asked for. */
 static inline crmm_status allocate_cached(crmm_priv_pool *pool, crmm_stream stream, uint64_t id,
-                                          size_t class_index, void **ptr)
+                                          size_t class_index, size_t bytes, void **ptr)
 {
     crmm_priv_pool_cache *cache = crmm_priv_pool_cache_of(pool, id);
 
     if (__builtin_expect(cache == NULL, 0)) {
-        return allocate_slow(pool, stream, id, class_index, ptr);
+        return allocate_slow(pool, stream, id, class_index, bytes, ptr);
     }
     if (__builtin_expect(!crmm_priv_bias_enter(&cache->lock), 0)) {
-        return allocate_locked(pool, cache, stream, class_index, ptr);
+        return allocate_locked(pool, cache, stream, class_index, bytes, ptr);
     }
     crmm_priv_pool_shelf *shelf = &cache->shelves[class_index];
     if (__builtin_expect(shelf->next == shelf->first, 0)) {
         crmm_priv_bias_leave(&cache->lock);
-        return allocate_missed(pool, cache, stream, class_index, ptr);
+        return allocate_missed(pool, cache, stream, class_index, bytes, ptr);
     }
     void *block = crmm_priv_pool_cache_pop(cache, shelf);
     crmm_priv_bias_leave(&cache->lock);
@@ -270,7 +279,7 @@ crmm_status crmm_priv_pool_allocate(crmm_resource *resource, crmm_stream stream,
         return allocate_uncached(pool, stream, bytes, alignment, ptr);
     }
     size_t class_index = crmm_priv_pool_class_of_bytes(bytes);
-    return allocate_cached(pool, stream, id_of(pool, stream), class_index, ptr);
+    return allocate_cached(pool, stream, id_of(pool, stream), class_index, bytes, ptr);
 }
 
 crmm_status crmm_priv_pool_allocate_sync(crmm_resource *resource, size_t bytes, size_t alignment,
@@ -282,7 +291,7 @@ crmm_status crmm_priv_pool_allocate_sync(crmm_resource *resource, size_t bytes, 
         return allocate_uncached_for(pool, NULL, CRMM_PRIV_POOL_NO_STREAM, bytes, alignment, ptr);
     }
     return allocate_cached(pool, NULL, CRMM_PRIV_POOL_NO_STREAM,
-                           crmm_priv_pool_class_of_bytes(bytes), ptr);
+                           crmm_priv_pool_class_of_bytes(bytes), bytes, ptr);
 }
 
 /* ---- deallocation ---- */
@@ -688,28 +697,62 @@ static void report_leak(const crmm_priv_pool *pool, size_t live, size_t left)
     }
 }
 
+/* Nobody has it, and a CUDA call has failed that would have given it back. */
+static void report_lost(const crmm_priv_pool *pool, size_t left, size_t addresses)
+{
+    if (left + addresses > 0) {
+        crmm_priv_report((crmm_misuse){.kind = CRMM_MISUSE_CUDA,
+                                       .native_code = crmm_last_error()->native_code,
+                                       .resource_name = crmm_priv_pool_name(pool),
+                                       .bytes = left},
+                         "%s: released, and %zu bytes of memory and %zu of addresses are lost: %s",
+                         crmm_priv_pool_name(pool), left, addresses, crmm_last_error()->message);
+    }
+}
+
+/* A call that failed once is made again: there is no next time. A CUDA error code. */
+static int settle(crmm_priv_pool *pool)
+{
+    crmm_priv_pool_settle_streams(pool);
+    if (crmm_priv_pool_is_settled(pool)) {
+        return 0;
+    }
+    int code = crmm_priv_pool_wait_for_all(pool);
+    return code == 0 ? 0 : crmm_priv_pool_wait_for_all(pool);
+}
+
+/* Give everything back and say what stays, and why. */
+static void give_back(crmm_priv_pool *pool)
+{
+    size_t addresses = 0;
+
+    (void)crmm_priv_pool_flush_all(pool);
+    size_t live = crmm_priv_pool_live(pool);
+    crmm_priv_pool_set_solo(pool, 0);
+    /* Without the wait only what is known to be complete goes. */
+    (void)crmm_priv_cuda_check("a wait for the device", settle(pool));
+    size_t left = crmm_priv_pool_give_back(pool, &addresses);
+    if (pool->guard != NULL) {
+        crmm_priv_pool_guard_report_leaks(pool);
+    } else {
+        report_leak(pool, live, left);
+    }
+    if (live == 0) {
+        report_lost(pool, left, addresses);
+    }
+}
+
 void crmm_priv_pool_destroy(crmm_resource *resource)
 {
     crmm_priv_pool *pool = pool_of(resource);
-    size_t live = 0;
-    size_t left = 0;
+    const crmm_error before = *crmm_last_error();
     /* At exit CUDA takes everything back; in a forked child nothing here is the child's. */
     bool usable =
         !is_forked(pool) &&
         (pool->device < 0 || crmm_priv_cuda_ready(crmm_priv_pool_name(pool)) == CRMM_SUCCESS);
 
     if (usable) {
-        (void)crmm_priv_pool_flush_all(pool);
-        live = crmm_priv_pool_live(pool);
-        crmm_priv_pool_set_solo(pool, 0);
-        crmm_priv_pool_settle_streams(pool);
-        int code = crmm_priv_pool_is_settled(pool) ? 0 : crmm_priv_pool_wait_for_all(pool);
-        left = code == 0 ? crmm_priv_pool_give_back(pool) : crmm_priv_pool_held(pool);
-        if (pool->guard != NULL) {
-            crmm_priv_pool_guard_report_leaks(pool);
-        } else {
-            report_leak(pool, live, left);
-        }
+        give_back(pool);
         crmm_priv_pool_streams_finish(&pool->streams);
     }
     crmm_resource *upstream = pool->upstream;
@@ -717,6 +760,7 @@ void crmm_priv_pool_destroy(crmm_resource *resource)
     free_parts(pool);
     crmm_resource_storage_free(resource);
     crmm_resource_release(&upstream);
+    crmm_priv_restore_error(&before);
 }
 
 static const crmm_resource_ops pool_ops = {

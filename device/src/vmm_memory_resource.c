@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <crmm/core/alignment.h>
 #include <crmm/internal/fail.h>
@@ -13,6 +14,7 @@
 
 #include "peers.h"
 #include "per_device_resource.h"
+#include "vmm_memory_resource.h"
 
 static const char class_name[] = "vmm_memory_resource";
 
@@ -262,6 +264,54 @@ static const crmm_resource_ops vmm_ops = {
     .move_begin = vmm_move_begin,
     .move_end = vmm_move_end,
 };
+
+/* ---- for suballocators ---- */
+
+bool crmm_priv_is_vmm(const crmm_resource *resource)
+{
+    return resource->ops == &vmm_ops;
+}
+
+crmm_status crmm_priv_vmm_could_commit(const crmm_resource *resource, size_t bytes)
+{
+    const vmm_resource *own = (const vmm_resource *)resource;
+
+    return crmm_priv_vmm_try(class_name, &own->kind, extent_of(own, bytes));
+}
+
+crmm_status crmm_priv_vmm_export_range(const char *who, const crmm_resource *resource, char *base,
+                                       size_t bytes, const void *ptr, uint64_t handle_type,
+                                       crmm_pool_export *out)
+{
+    const vmm_resource *own = (const vmm_resource *)resource;
+    size_t extent = extent_of(own, bytes);
+    size_t step = own->handle_size != 0 ? own->handle_size : extent;
+    size_t offset = (size_t)((const char *)ptr - base);
+    size_t first = offset / step * step;
+    size_t part = extent - first < step ? extent - first : step;
+    unsigned char fabric[sizeof(out->fabric)] = {0};
+    bool is_file = handle_type == CRMM_EXPORT_FILE_DESCRIPTOR;
+    int descriptor = -1;
+
+    if ((own->kind.handle_types & handle_type) == 0) {
+        return FAIL(CRMM_ERROR_UNSUPPORTED, 0,
+                    "%s: %s was made with export_handle_type %llu, and handles of type %llu were "
+                    "asked for",
+                    who, class_name, (unsigned long long)own->kind.handle_types,
+                    (unsigned long long)handle_type);
+    }
+    crmm_status status = crmm_priv_vmm_export(base + first, part, handle_type,
+                                              is_file ? (void *)&descriptor : fabric);
+    if (status != CRMM_SUCCESS) {
+        return status;
+    }
+    out->base = base + first;
+    out->offset = offset - first;
+    out->bytes = part;
+    out->file_descriptor = descriptor;
+    memcpy(out->fabric, fabric, sizeof(fabric));
+    return CRMM_SUCCESS;
+}
 
 /* ---- in place of it, where the device has no such thing ---- */
 

@@ -41,6 +41,7 @@ static void be_child(crmm_resource *pool, void *block)
 {
     void *ptr = &ptr;
     crmm_resource *other = NULL;
+    crmm_pool_export handle = {.struct_size = sizeof(handle)};
 
     crmm_set_misuse_handler(note, NULL);
     check_forked(crmm_allocate(pool, NULL, 64, 64, &ptr), "allocate");
@@ -48,6 +49,9 @@ static void be_child(crmm_resource *pool, void *block)
     check_forked(crmm_allocate_sync(pool, 64, 64, &ptr), "allocate_sync");
     check_forked(crmm_pool_memory_resource_retire_stream(pool, NULL), "retire_stream");
     check_forked(crmm_resource_trim(pool, 0, NULL), "trim");
+    check_forked(
+        crmm_pool_memory_resource_export(pool, block, CRMM_EXPORT_FILE_DESCRIPTOR, &handle),
+        "export");
     check_forked(crmm_pool_memory_resource_create(NULL, NULL, &other), "create");
     check(ptr == &ptr && other == NULL, "an output was written");
     crmm_deallocate(pool, NULL, block, 64, 64);

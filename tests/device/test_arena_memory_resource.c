@@ -154,7 +154,7 @@ Test(arena_memory_resource, takes_one_chunk_and_no_more)
             expect_success(crmm_allocate_sync(mr, MIB, 256, &ptrs[i]));
         }
         expect_failure(crmm_allocate_sync(mr, 1, 1, &none), CRMM_ERROR_OUT_OF_MEMORY,
-                       "arena_memory_resource: no 256 bytes: 4194304 live, 0 free");
+                       "arena_memory_resource: no 1 bytes: 4194304 live, 0 free");
         expect_equal(crmm_last_error()->live_bytes, 4 * MIB);
         expect_status(crmm_allocate_sync(mr, 4 * MIB + 1, 1, &none), CRMM_ERROR_OUT_OF_MEMORY);
         expect_status(crmm_allocate_sync(mr, (size_t)1 << 50, 1, &none), CRMM_ERROR_OUT_OF_MEMORY);

@@ -193,8 +193,8 @@ static void survive_all(const char *const *calls, size_t count, const char *must
 
 Test(emulation_pool_memory_resource, no_failing_growth_loses_anything)
 {
-    static const char *const calls[] = {"cudaMalloc", "cuMemAddressReserve", "cuMemCreate",
-                                        "cuMemMap", "cuMemSetAccess"};
+    static const char *const calls[] = {"cudaMalloc",  "cudaMemGetInfo", "cuMemAddressReserve",
+                                        "cuMemCreate", "cuMemMap",       "cuMemSetAccess"};
     survive_all(calls, sizeof(calls) / sizeof(calls[0]), "cuMemCreate");
 }
 
@@ -350,6 +350,47 @@ Test(emulation_pool_memory_resource, busy_streams_block_nobody_else)
     expect_equal(cudart_emulated_violations(), 0);
 }
 
+/* Whichever stream the pool met first: the larger block is
+ * waited for, and the stream that gave back the smaller one goes on. */
+static void wait_for_a(cudaStream_t a, cudaStream_t b)
+{
+    gate soon;
+    gate never; /* until the allocation has returned */
+    void *ptr = NULL;
+
+    crmm_resource *pool = make_pool(crmm_cuda_memory_resource(), .initial_pool_size = 10 * MIB,
+                                    .maximum_pool_size = 10 * MIB);
+    void *small = take(pool, b, 2 * MIB);
+    void *large = take(pool, a, 8 * MIB);
+    gate_close(&soon, a);
+    gate_close(&never, b);
+    crmm_deallocate(pool, b, small, 2 * MIB, 256);
+    crmm_deallocate(pool, a, large, 8 * MIB, 256);
+    expect_success(crmm_pool_memory_resource_retire_stream(pool, a));
+    expect_success(crmm_pool_memory_resource_retire_stream(pool, b));
+    pthread_t opener = gate_open_later(&soon);
+    expect_success(crmm_allocate_sync(pool, 8 * MIB, 256, &ptr));
+    cr_assert(ptr == large && gate_is_open(&soon));
+    cr_assert(cudaStreamQuery(b) == cudaErrorNotReady, "it waited for all");
+    gate_open(&never);
+    cr_assert(pthread_join(opener, NULL) == 0);
+    crmm_deallocate_sync(pool, ptr, 8 * MIB, 256);
+    crmm_resource_release(&pool);
+}
+
+/* User report 20: on a shortage a pool waited for all pending memory, though some would do. */
+Test(emulation_pool_memory_resource, a_shortage_waits_for_the_block_that_suffices, .timeout = 20)
+{
+    cudaStream_t a = make_stream();
+    cudaStream_t b = make_stream();
+
+    cudart_emulated_set_option("host_threads", 1); /* two gates are closed at a time */
+    wait_for_a(a, b);
+    wait_for_a(b, a);
+    cuda(cudaStreamDestroy(a));
+    cuda(cudaStreamDestroy(b));
+}
+
 /* ---- what cannot be had ---- */
 
 /* The request fails, and the pool does not keep what the device had left. */
@@ -372,6 +413,97 @@ Test(emulation_pool_memory_resource, a_request_that_no_device_can_serve_is_refus
     crmm_resource_release(&pool);
     expect_equal(info_of(vmm).held, 0);
     crmm_resource_release(&vmm);
+}
+
+/* Nor does it take what the device has left, page by page, to find out that it is too little. */
+Test(emulation_pool_memory_resource, a_request_that_cannot_fit_makes_few_calls)
+{
+    static const size_t sizes[] = {1000 * MIB, 1100 * MIB, (size_t)100 << 30, (size_t)1 << 40};
+    struct cudart_emulated_usage usage;
+    crmm_resource *vmm = make_vmm();
+    crmm_resource *upstreams[] = {vmm, crmm_cuda_memory_resource()};
+
+    cudart_emulated_set_memory(0, (size_t)1 << 30);
+    for (size_t style = 0; style < 4; style++) {
+        crmm_resource *pool =
+            make_pool(upstreams[style % 2], .tight = style / 2, .handle_size = 2 * MIB);
+        cudaStream_t stream = make_stream();
+        void *live = take(pool, stream, 40 * MIB);
+        size_t held = info_of(pool).held;
+        for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+            void *refused = &refused;
+            unsigned long long calls = cudart_emulated_calls(NULL);
+            unsigned long long taken = cudart_emulated_calls("cuMemCreate");
+            expect_status(crmm_allocate(pool, stream, sizes[i], 256, &refused),
+                          CRMM_ERROR_OUT_OF_MEMORY);
+            calls = cudart_emulated_calls(NULL) - calls;
+            taken = cudart_emulated_calls("cuMemCreate") - taken;
+            cr_assert(calls <= 50 && taken <= 2, "style %zu: %llu calls for %zu bytes", style,
+                      calls, sizes[i]);
+            expect_equal(info_of(pool).held, held);
+        }
+        cudart_emulated_usage(0, &usage);
+        cr_assert(usage.peak_physical <= 64 * MIB, "%zu", usage.peak_physical);
+        crmm_deallocate(pool, stream, live, 40 * MIB, 256);
+        crmm_resource_release(&pool);
+        cuda(cudaStreamDestroy(stream));
+    }
+    crmm_resource *refused = NULL;
+    unsigned long long calls = cudart_emulated_calls(NULL);
+    expect_status(crmm_pool_memory_resource_create(
+                      vmm, CRMM_OPTIONS(crmm_pool_memory_resource, .initial_pool_size = 2048 * MIB),
+                      &refused),
+                  CRMM_ERROR_OUT_OF_MEMORY);
+    cr_assert(refused == NULL && cudart_emulated_calls(NULL) - calls <= 20);
+    crmm_resource_release(&vmm);
+}
+
+/* What the driver keeps for memory pools is there, though it does not count as free. */
+Test(emulation_pool_memory_resource, memory_that_the_driver_keeps_can_be_had)
+{
+    cudaMemPool_t kept = NULL;
+    uint64_t all = UINT64_MAX;
+    crmm_resource *vmm = make_vmm();
+    cudaStream_t stream = make_stream();
+    void *ptr = NULL;
+
+    cudart_emulated_set_memory(0, 256 * MIB);
+    cuda(cudaDeviceGetDefaultMemPool(&kept, 0));
+    cuda(cudaMemPoolSetAttribute(kept, cudaMemPoolAttrReleaseThreshold, &all));
+    cuda(cudaMallocAsync(&ptr, 128 * MIB, stream));
+    cuda(cudaFreeAsync(ptr, stream));
+    cuda(cudaStreamSynchronize(stream));
+    crmm_resource *pool = make_pool(vmm, .handle_size = 2 * MIB);
+    unsigned long long taken = cudart_emulated_calls("cuMemCreate");
+    ptr = take(pool, stream, 200 * MIB);
+    expect_equal(cudart_emulated_calls("cuMemCreate") - taken, 100 + 1);
+    crmm_deallocate(pool, stream, ptr, 200 * MIB, 256);
+    crmm_resource_release(&pool);
+    cuda(cudaStreamDestroy(stream));
+    crmm_resource_release(&vmm);
+}
+
+/* A failing question about the stream is a failed request too, of so many bytes. */
+Test(emulation_pool_memory_resource,
+     a_stream_that_cannot_be_asked_about_fails_a_request_of_its_size)
+{
+    static const size_t sizes[] = {1000, 5 * MIB + 1};
+
+    for (size_t validate = 0; validate <= 1; validate++) {
+        crmm_resource *pool = make_pool(crmm_cuda_memory_resource(), .validate = validate);
+        cudaStream_t stream = make_stream();
+        for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+            void *ptr = NULL;
+            cudart_emulated_fail("cuStreamIsCapturing", 1, 1, cudaErrorIllegalAddress);
+            expect_status(crmm_allocate(pool, stream, sizes[i], 256, &ptr), CRMM_ERROR_CUDA);
+            expect_equal(crmm_last_error()->requested_bytes, sizes[i]);
+            expect_message(i == 0 ? "no 1000 bytes: " : "no 5242881 bytes: ");
+            expect_equal(crmm_last_error()->native_code, cudaErrorIllegalAddress);
+            cudart_emulated_clear_faults();
+        }
+        cuda(cudaStreamDestroy(stream));
+        crmm_resource_release(&pool);
+    }
 }
 
 /* Managed memory may exceed the device: no maximum means none. */

@@ -1076,6 +1076,40 @@ Test(pool_memory_resource, a_snapshot_tells_whose_free_memory_is)
     crmm_resource_release(&pool);
 }
 
+/* What threads have at hand is free, and pending only if it came back on a stream. */
+Test(pool_memory_resource, a_snapshot_tells_whose_the_blocks_at_hand_are)
+{
+    crmm_resource *pool = make_pool(crmm_cuda_memory_resource(), .tight = 0);
+    unsigned long long id = 0;
+    void *sync = NULL;
+    cudaStream_t stream = make_stream();
+
+    cuda(cudaStreamGetId(stream, &id));
+    found_block of_stream = {.ptr = take(pool, stream, 3000)};
+    found_block of_default = {.ptr = take(pool, NULL, 3000)};
+    expect_success(crmm_allocate_sync(pool, 3000, 256, &sync));
+    found_block of_nobody = {.ptr = sync};
+    crmm_deallocate(pool, stream, (void *)(uintptr_t)of_stream.ptr, 3000, 256);
+    crmm_deallocate(pool, NULL, (void *)(uintptr_t)of_default.ptr, 3000, 256);
+    crmm_deallocate_sync(pool, sync, 3000, 256);
+    cr_assert(statistics_of(pool).at_hand >= 3 * 3072);
+    expect_success(crmm_pool_memory_resource_snapshot(pool, find_block, &of_stream));
+    expect_success(crmm_pool_memory_resource_snapshot(pool, find_block, &of_default));
+    expect_success(crmm_pool_memory_resource_snapshot(pool, find_block, &of_nobody));
+    expect_equal(of_stream.block.is_live, 0);
+    expect_equal(of_stream.block.is_pending, 1);
+    expect_equal(of_stream.block.stream_id, id);
+    expect_equal(of_default.block.is_live, 0);
+    expect_equal(of_default.block.is_pending, 1);
+    expect_equal(of_default.block.stream_id, 0);
+    expect_equal(of_nobody.block.is_live, 0);
+    expect_equal(of_nobody.block.is_pending, 0);
+    expect_equal(of_nobody.block.stream_id, 0);
+    expect_sound_books(pool);
+    cuda(cudaStreamDestroy(stream));
+    crmm_resource_release(&pool);
+}
+
 /* ---- the end ---- */
 
 Test(pool_memory_resource, what_is_alive_at_the_end_is_reported_and_the_rest_given_back)

@@ -28,7 +28,8 @@ crmm_pool_statistics statistics_of(const crmm_resource *pool);
 
 /*
  * The books of a pool agree with each other: live and cached bytes make up what is held, which is
- * the size of the pool, and a snapshot in ascending order, without overlaps, adds up to the same.
+ * the size of the pool, and a snapshot in ascending order, without overlaps, adds up to the same
+ * live, free and pending bytes.
  */
 void expect_sound_books(const crmm_resource *pool);
 

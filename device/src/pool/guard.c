@@ -429,10 +429,12 @@ static crmm_status allocate(crmm_priv_pool *pool, const crmm_stream *stream, siz
                           class_name, bytes, alignment);
     }
     crmm_status status = crmm_priv_pool_may_allocate(pool, stream, bytes, &block.stream_id);
-    if (status == CRMM_SUCCESS) {
-        status = plain_allocate(pool, stream, around.total, alignment, &start);
-    }
     if (status != CRMM_SUCCESS) {
+        return status;
+    }
+    status = plain_allocate(pool, stream, around.total, alignment, &start);
+    if (status != CRMM_SUCCESS) {
+        crmm_priv_fail_for(bytes, "no %zu bytes with guards: ", bytes);
         return status;
     }
     block.ptr = (char *)start + around.before;
@@ -441,6 +443,7 @@ static crmm_status allocate(crmm_priv_pool *pool, const crmm_stream *stream, siz
         crmm_error why = *crmm_last_error();
         plain_deallocate(pool, stream, &block);
         crmm_priv_restore_error(&why);
+        crmm_priv_fail_for(bytes, "no %zu bytes with guards: ", bytes);
         return status;
     }
     *ptr = block.ptr;

@@ -2,7 +2,6 @@
 
 /* What a pool tells about itself. */
 
-#include <stdlib.h>
 #include <string.h>
 
 #include <crmm/internal/fail.h>
@@ -72,8 +71,10 @@ crmm_status crmm_priv_pool_info(const crmm_resource *resource, crmm_memory_info 
     info->pending = bytes_of(sum.free - sum.clean) + (size_t)sum.at_hand_on_streams;
     info->largest_free = bytes_of(sum.largest);
     pthread_mutex_lock(&pool->mutex);
-    pool->peak_live = info->live > pool->peak_live ? info->live : pool->peak_live;
-    info->peak_live = pool->peak_live;
+    /* Apart from the peak that growing looks at, which must not depend on who asks. */
+    pool->peak_told = pool->peak_told > pool->peak_live ? pool->peak_told : pool->peak_live;
+    pool->peak_told = pool->peak_told > info->live ? pool->peak_told : info->live;
+    info->peak_live = pool->peak_told;
     info->held = pool->held;
     info->peak_held = pool->peak_held;
     pthread_mutex_unlock(&pool->mutex);
@@ -187,118 +188,4 @@ crmm_status crmm_pool_memory_resource_chunk(const crmm_resource *resource, const
         *bytes = chunk->is_in_place ? pool->page : chunk->bytes;
     }
     return CRMM_SUCCESS;
-}
-
-/* ---- snapshot ---- */
-
-typedef struct blocks {
-    crmm_pool_block *all;
-    size_t count, capacity;
-} blocks;
-
-static int by_address(const void *one, const void *other)
-{
-    uintptr_t a = (uintptr_t)((const crmm_pool_block *)one)->ptr;
-    uintptr_t b = (uintptr_t)((const crmm_pool_block *)other)->ptr;
-    return (a > b) - (a < b);
-}
-
-/* Room for as many blocks as a heap can have. */
-static bool make_room(blocks *list, size_t more)
-{
-    size_t capacity = list->count + more;
-    crmm_pool_block *all = realloc(list->all, (capacity > 0 ? capacity : 1) * sizeof(*all));
-
-    if (all == NULL) {
-        return false;
-    }
-    list->all = all;
-    list->capacity = capacity;
-    return true;
-}
-
-static void describe_block(crmm_priv_pool *pool, const crmm_priv_extent *extent,
-                           crmm_pool_block *block)
-{
-    void *ptr = (void *)(uintptr_t)bytes_of(extent->at);
-    const crmm_priv_pool_chunk *chunk = crmm_priv_pool_chunks_find(&pool->chunks, ptr);
-    bool used = extent->state == CRMM_PRIV_POOL_USED;
-    bool live = used && (extent->is_direct ||
-                         (chunk != NULL && crmm_priv_pool_marked_class(chunk, ptr) != UINT32_MAX));
-    bool owned = !used && extent->owner >= CRMM_PRIV_POOL_FIRST_STREAM;
-
-    *block =
-        (crmm_pool_block){.struct_size = sizeof(*block),
-                          .ptr = ptr,
-                          .bytes = bytes_of(extent->size),
-                          .is_live = live,
-                          .is_pending = !live && (used || extent->owner != CRMM_PRIV_POOL_CLEAN)};
-    if (owned) {
-        uint64_t id = crmm_priv_pool_stream_of(&pool->streams, extent->owner)->id;
-        block->stream_id = id == CRMM_PRIV_POOL_LEGACY_STREAM ? 0 : id;
-    }
-}
-
-/* What one heap has, at one moment. The list is made outside the lock, where there is no memory for
- * it once more. */
-static bool add_heap(crmm_priv_pool *pool, crmm_priv_pool_heap *heap, blocks *list)
-{
-    for (;;) {
-        crmm_priv_pool_heap_lock(heap);
-        uint32_t capacity = heap->extents.capacity;
-        if (list->capacity - list->count >= capacity) {
-            break;
-        }
-        crmm_priv_pool_heap_unlock(heap);
-        if (!make_room(list, capacity)) {
-            return false;
-        }
-    }
-    for (uint32_t i = 1; i < heap->extents.capacity; i++) {
-        const crmm_priv_extent *extent = &heap->extents.all[i];
-        if (extent->state == CRMM_PRIV_POOL_USED || extent->state == CRMM_PRIV_POOL_FREE) {
-            describe_block(pool, extent, &list->all[list->count++]);
-        }
-    }
-    crmm_priv_pool_heap_unlock(heap);
-    return true;
-}
-
-crmm_status crmm_priv_pool_snapshot(crmm_priv_pool *pool,
-                                    void (*visitor)(const crmm_pool_block *block, void *user_data),
-                                    void *user_data)
-{
-    blocks list = {0};
-    uint32_t heaps = crmm_priv_pool_heap_count(pool);
-    for (uint32_t i = 0; i < heaps; i++) {
-        if (!add_heap(pool, crmm_priv_pool_heap_of(pool, i), &list)) {
-            free(list.all);
-            return FAIL(CRMM_ERROR_OUT_OF_MEMORY, 0, "%s: no host memory for a list of blocks",
-                        crmm_priv_pool_name(pool));
-        }
-    }
-    if (list.count > 0) {
-        qsort(list.all, list.count, sizeof(*list.all), by_address);
-    }
-    for (size_t i = 0; i < list.count; i++) {
-        visitor(&list.all[i], user_data);
-    }
-    free(list.all);
-    return CRMM_SUCCESS;
-}
-
-crmm_status crmm_pool_memory_resource_snapshot(const crmm_resource *resource,
-                                               void (*visitor)(const crmm_pool_block *block,
-                                                               void *user_data),
-                                               void *user_data)
-{
-    static const char who[] = "crmm_pool_memory_resource_snapshot";
-
-    if (!crmm_priv_pool_is_pool(resource, who)) {
-        return CRMM_ERROR_INVALID_ARGUMENT;
-    }
-    if (visitor == NULL) {
-        return FAIL(CRMM_ERROR_INVALID_ARGUMENT, 0, "%s: visitor is NULL", who);
-    }
-    return crmm_priv_pool_snapshot((crmm_priv_pool *)(uintptr_t)resource, visitor, user_data);
 }

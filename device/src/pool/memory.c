@@ -95,6 +95,10 @@ static crmm_priv_pool_growth grow_in_place(const crmm_priv_pool_request *request
         crmm_priv_pool_settle(heap, claimed, 0, CRMM_PRIV_POOL_CLEAN, 0);
         return CRMM_PRIV_POOL_AT_MAXIMUM;
     }
+    if (crmm_priv_pool_could_fill(pool, crmm_priv_pool_bytes_of(plan.missing)) != CRMM_SUCCESS) {
+        crmm_priv_pool_settle(heap, claimed, 0, CRMM_PRIV_POOL_CLEAN, 0);
+        return CRMM_PRIV_POOL_REFUSED;
+    }
     return crmm_priv_pool_fill(pool, heap, claimed) == CRMM_SUCCESS ? CRMM_PRIV_POOL_GREW
                                                                     : CRMM_PRIV_POOL_REFUSED;
 }
@@ -156,7 +160,10 @@ crmm_status crmm_priv_pool_prime(crmm_priv_pool *pool, size_t bytes)
     if (!pool->is_in_place) {
         return crmm_priv_pool_add_chunk(pool, heap, left, false);
     }
-    crmm_status status = crmm_priv_pool_add_range(pool, heap, left);
+    crmm_status status = crmm_priv_pool_could_fill(pool, left);
+    if (status == CRMM_SUCCESS) {
+        status = crmm_priv_pool_add_range(pool, heap, left);
+    }
     if (status != CRMM_SUCCESS) {
         return status;
     }
@@ -254,7 +261,7 @@ size_t crmm_priv_pool_release(crmm_priv_pool *pool, size_t keep)
         return 0;
     }
     (void)become_grower(pool, true);
-    if (crmm_priv_cuda_try_enter_device(pool->device, &previous) == 0) {
+    if (crmm_priv_cuda_enter_device(pool->device, &previous) == CRMM_SUCCESS) {
         if (pool->can_move) {
             crmm_priv_pool_finish_moves(pool);
         }
@@ -267,25 +274,44 @@ size_t crmm_priv_pool_release(crmm_priv_pool *pool, size_t keep)
     return released;
 }
 
-size_t crmm_priv_pool_give_back(crmm_priv_pool *pool)
+/* Whether a range is without memory: then it is one hole. */
+static bool is_empty(const crmm_priv_pool_chunk *chunk)
+{
+    const crmm_priv_extents *extents = &chunk->heap->extents;
+
+    for (uint32_t hole = extents->holes; hole != 0; hole = extents->all[hole].bin_after) {
+        if (crmm_priv_pool_address_of(extents->all[hole].at) == (void *)chunk->base &&
+            crmm_priv_pool_bytes_of(extents->all[hole].size) == chunk->bytes) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Each range is tried twice, like its memory. Bytes that stay. */
+static size_t unreserve_all(const crmm_priv_pool *pool)
+{
+    size_t left = 0;
+
+    for (uint32_t i = 0; i < pool->chunks.count; i++) {
+        const crmm_priv_pool_chunk *chunk = pool->chunks.table->entries[i].chunk;
+        void *base = (void *)chunk->base;
+        if (chunk->is_in_place && is_empty(chunk) &&
+            pool->upstream->ops->unreserve(pool->upstream, base, chunk->bytes) != CRMM_SUCCESS &&
+            pool->upstream->ops->unreserve(pool->upstream, base, chunk->bytes) != CRMM_SUCCESS) {
+            left += chunk->bytes;
+        }
+    }
+    return left;
+}
+
+size_t crmm_priv_pool_give_back(crmm_priv_pool *pool, size_t *addresses)
 {
     pool->is_rigid = false;
     (void)crmm_priv_pool_release(pool, 0);
-    for (uint32_t i = 0; i < pool->chunks.count; i++) {
-        const crmm_priv_pool_chunk *chunk = pool->chunks.table->entries[i].chunk;
-        if (!chunk->is_in_place) {
-            continue;
-        }
-        /* A range without memory is one hole. */
-        const crmm_priv_extents *extents = &chunk->heap->extents;
-        for (uint32_t hole = extents->holes; hole != 0; hole = extents->all[hole].bin_after) {
-            if (crmm_priv_pool_address_of(extents->all[hole].at) == (void *)chunk->base &&
-                crmm_priv_pool_bytes_of(extents->all[hole].size) == chunk->bytes) {
-                (void)pool->upstream->ops->unreserve(pool->upstream, (void *)chunk->base,
-                                                     chunk->bytes);
-                break;
-            }
-        }
+    if (crmm_priv_pool_held(pool) > 0) {
+        (void)crmm_priv_pool_release(pool, 0); /* what failed once may be no more than that */
     }
+    *addresses = unreserve_all(pool);
     return crmm_priv_pool_held(pool);
 }

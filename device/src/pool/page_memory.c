@@ -4,7 +4,10 @@
 #include <crmm/internal/fail.h>
 #include <crmm/internal/floor.h>
 
+#include "../vmm_memory_resource.h"
 #include "accounts.h"
+
+enum { FEW_PAGES = 8 }; /* they cost less to try than to ask for */
 
 static const size_t LARGEST_RANGE = (size_t)1 << 39; /* address space of a heap */
 static const size_t SMALLEST_RANGE = (size_t)1 << 30;
@@ -128,6 +131,23 @@ static size_t take_back(crmm_priv_pool *pool, char *base, size_t bytes)
         bytes -= pool->page;
     }
     return bytes;
+}
+
+crmm_status crmm_priv_pool_could_fill(const crmm_priv_pool *pool, size_t bytes)
+{
+    const crmm_error before = *crmm_last_error();
+    size_t free_bytes = 0;
+    size_t total = 0;
+
+    if (bytes < FEW_PAGES * pool->page || !crmm_priv_is_vmm(pool->upstream)) {
+        return CRMM_SUCCESS;
+    }
+    if (crmm_priv_cuda_memory(&free_bytes, &total) != CRMM_SUCCESS) {
+        crmm_priv_restore_error(&before);
+        return CRMM_SUCCESS;
+    }
+    /* What the driver keeps for memory pools is not free, and yet is there. */
+    return bytes <= free_bytes ? CRMM_SUCCESS : crmm_priv_vmm_could_commit(pool->upstream, bytes);
 }
 
 crmm_status crmm_priv_pool_fill(crmm_priv_pool *pool, crmm_priv_pool_heap *heap, uint32_t claimed)

@@ -18,6 +18,10 @@ uint32_t crmm_priv_pool_claim_hole(const crmm_priv_pool_request *request,
 void crmm_priv_pool_settle(crmm_priv_pool_heap *heap, uint32_t claimed, uint32_t done,
                            uint16_t owner, uint64_t epoch);
 
+/* Whether upstream has so much, as far as that is known for less than it costs to try: otherwise
+ * all the memory that others need would be taken first, page by page. A refusal is described. */
+crmm_status crmm_priv_pool_could_fill(const crmm_priv_pool *pool, size_t bytes);
+
 /* New memory behind a claimed part, page by page. */
 crmm_status crmm_priv_pool_fill(crmm_priv_pool *pool, crmm_priv_pool_heap *heap, uint32_t claimed);
 

@@ -93,6 +93,7 @@ struct crmm_priv_pool {
     crmm_priv_pool_cache *orphans; /* those of threads that are gone, to be used again */
     uint32_t cache_count;
     size_t held, peak_held, peak_live;
+    size_t peak_told; /* as crmm_resource_info() has it */
     uint64_t growths, moves, releases;
     uint64_t stranded_epoch; /* of memory whose stream is not known any more */
     uint16_t solo;           /* the only stream there is, see extents.h */

@@ -458,6 +458,32 @@ static void *gather(const request *req, crmm_priv_pool_heap *heap, bool is_direc
 
 /* ---- waiting on the CPU ---- */
 
+/* Wait for a fenced block that is all that is needed, whichever streams go on. false: there is
+ * none.
+ */
+static bool wait_for_block(const request *req)
+{
+    crmm_priv_pool *pool = req->pool;
+    uint32_t heaps = crmm_priv_pool_heap_count(pool);
+
+    for (uint32_t i = 0; i < heaps; i++) {
+        crmm_priv_pool_heap *heap = crmm_priv_pool_heap_of(pool, i);
+        uint16_t owner = 0;
+        uint64_t epoch = 0;
+
+        crmm_priv_pool_heap_lock(heap);
+        bool found = find_fenced(req, heap, &owner, &epoch);
+        crmm_priv_pool_heap_unlock(heap);
+        if (found &&
+            crmm_priv_pool_stream_synchronize(
+                &pool->streams, crmm_priv_pool_stream_of(&pool->streams, owner), epoch) == 0) {
+            crmm_priv_pool_settle_streams(pool);
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Wait for the oldest fenced memory that is not clean yet. false: there is none. */
 static bool wait_for_oldest(crmm_priv_pool *pool)
 {
@@ -706,10 +732,8 @@ static void *look_again(const request *req, bool is_direct, crmm_priv_pool_growt
     return ptr != NULL ? ptr : grow_anew(req, is_direct, growth);
 }
 
-static crmm_status fail(const request *req, crmm_priv_pool_growth growth)
+crmm_status crmm_priv_pool_fail(crmm_priv_pool *pool, size_t bytes, crmm_priv_pool_growth growth)
 {
-    crmm_priv_pool *pool = req->pool;
-    size_t bytes = (size_t)req->size << CRMM_PRIV_POOL_GRANULE_SHIFT;
     crmm_memory_info info = {.struct_size = sizeof(info)};
     crmm_error before = *crmm_last_error();
 
@@ -753,7 +777,7 @@ static void *by_waiting(const request *thrifty, bool is_direct, crmm_priv_pool_g
         /* A lone stream's memory is not looked at for what is complete, and would stay the oldest.
          */
         crmm_priv_pool_set_solo(pool, 0);
-        while (ptr == NULL && wait_for_oldest(pool)) {
+        while (ptr == NULL && (wait_for_block(req) || wait_for_oldest(pool))) {
             ptr = look_again(req, is_direct, growth);
         }
         if (ptr == NULL && crmm_priv_pool_wait_for_all(pool) == 0) {
@@ -876,9 +900,9 @@ static bool shares_lines(const request *req, uint32_t more)
            __atomic_load_n(&req->pool->cache_count, __ATOMIC_RELAXED) > 1;
 }
 
-crmm_status crmm_priv_pool_serve(crmm_priv_pool *pool, crmm_priv_pool_cache *cache,
-                                 crmm_stream handle, uint32_t size, uint32_t alignment,
-                                 bool is_direct, void **ptr, void **extra, uint32_t *more)
+crmm_priv_pool_growth crmm_priv_pool_serve(crmm_priv_pool *pool, crmm_priv_pool_cache *cache,
+                                           crmm_stream handle, uint32_t size, uint32_t alignment,
+                                           bool is_direct, void **ptr, void **extra, uint32_t *more)
 {
     crmm_priv_pool_growth growth = CRMM_PRIV_POOL_GREW;
     crmm_priv_extent_source sources[2];
@@ -915,9 +939,6 @@ crmm_status crmm_priv_pool_serve(crmm_priv_pool *pool, crmm_priv_pool_cache *cac
     if (found == NULL) {
         found = serve_cold(&req, is_direct, &growth);
     }
-    if (found == NULL) {
-        return fail(&req, growth);
-    }
     *ptr = found;
-    return CRMM_SUCCESS;
+    return growth;
 }

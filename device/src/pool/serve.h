@@ -16,16 +16,21 @@
  *  6. free neighbours together, with a wait for each stream among them
  *  7. growth, by moving idle memory or from upstream
  *  8. growth after idle memory was given back, where that is what hinders it
- *  9. waiting, on the CPU, for the oldest fences, one after the other
+ *  9. waiting, on the CPU, for a block that suffices, else for the oldest fences, one after the
+ *     other
  * 10. waiting for everything
  *
  * `more` blocks of the same size are fetched besides, if the heap has them at once, into `extra`;
  * `more` is set to how many. The block is marked as direct, or not, for the call that gives it
- * back.
+ * back. Without success `ptr` is set to NULL, and what is returned is for crmm_priv_pool_fail().
  */
-crmm_status crmm_priv_pool_serve(crmm_priv_pool *pool, crmm_priv_pool_cache *cache,
-                                 crmm_stream handle, uint32_t size, uint32_t alignment,
-                                 bool is_direct, void **ptr, void **extra, uint32_t *more);
+crmm_priv_pool_growth crmm_priv_pool_serve(crmm_priv_pool *pool, crmm_priv_pool_cache *cache,
+                                           crmm_stream handle, uint32_t size, uint32_t alignment,
+                                           bool is_direct, void **ptr, void **extra,
+                                           uint32_t *more);
+
+/* Describe why a request for so many bytes was not served: as they were asked for, not rounded. */
+crmm_status crmm_priv_pool_fail(crmm_priv_pool *pool, size_t bytes, crmm_priv_pool_growth growth);
 
 /* Learn how far all streams' work has come, and make what is complete clean. */
 void crmm_priv_pool_settle_streams(crmm_priv_pool *pool);

@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define ATTRIBUTE_VMM 102
+#define ATTRIBUTE_FABRIC 128
 
 struct vmm_handle {
     uint32_t magic;
@@ -19,7 +19,7 @@ struct vmm_handle {
     unsigned maps;
     bool charged;
     struct physical *physical;
-    uint64_t inode; /* of the file that stands for an export */
+    uint64_t exported; /* its number among all that were exported; 0: it never was */
     CUmemAllocationProp prop;
 };
 
@@ -144,8 +144,12 @@ static cudaError_t check_prop(const CUmemAllocationProp *prop)
     if (!device_valid(prop->location.id)) {
         return cudaErrorInvalidDevice;
     }
-    if (prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE &&
-        prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) {
+    const unsigned fabric = CU_MEM_HANDLE_TYPE_FABRIC;
+    const unsigned known = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR | fabric;
+    bool unused;
+    if (((unsigned)prop->requestedHandleTypes & ~known) != 0 ||
+        (((unsigned)prop->requestedHandleTypes & fabric) != 0 &&
+         device_attribute(prop->location.id, ATTRIBUTE_FABRIC, &unused) == 0)) {
         return cudaErrorNotSupported;
     }
     return supported(prop->location.id) ? cudaSuccess : cudaErrorNotSupported;
@@ -366,39 +370,81 @@ CUresult vmm_cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop,
     END_DRIVER(cudaSuccess);
 }
 
-/* A file that stands for the memory; only this process can turn it back into a handle. */
+/* What stands for the memory: in a file, or in a fabric handle. Only the process that made it can
+ * turn it back into a handle. */
+struct export_tag {
+    char magic[16];
+    uint64_t process, number;
+};
+
+static const char export_magic[16] = "cudart-emulated";
+
+static int file_with(const struct export_tag *tag)
+{
+    int fd = memfd_create("cudart-emulated", MFD_CLOEXEC);
+    if (fd != -1 && pwrite(fd, tag, sizeof *tag, 0) != (ssize_t)sizeof *tag) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
 CUresult vmm_cuMemExportToShareableHandle(void *shareableHandle,
                                           CUmemGenericAllocationHandle handle,
                                           CUmemAllocationHandleType handleType,
                                           unsigned long long flags)
 {
     BEGIN_DRIVER(cuMemExportToShareableHandle, 0);
+    static uint64_t exports;
     struct vmm_handle *found = find_handle(handle);
-    struct stat status;
+    struct export_tag tag = {.process = (uint64_t)getpid()};
     if (shareableHandle == NULL || found == NULL || flags != 0 ||
-        handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
-        found->prop.requestedHandleTypes != handleType) {
+        (handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR &&
+         handleType != CU_MEM_HANDLE_TYPE_FABRIC) ||
+        ((unsigned)found->prop.requestedHandleTypes & (unsigned)handleType) == 0) {
         END_DRIVER(cudaErrorInvalidValue);
     }
-    int fd = memfd_create("cudart-emulated", MFD_CLOEXEC);
-    if (fd == -1 || fstat(fd, &status) != 0) {
+    if (found->exported == 0) {
+        found->exported = ++exports;
+    }
+    memcpy(tag.magic, export_magic, sizeof tag.magic);
+    tag.number = found->exported;
+    if (handleType == CU_MEM_HANDLE_TYPE_FABRIC) {
+        CUmemFabricHandle fabric = {{0}};
+        memcpy(fabric.data, &tag, sizeof tag);
+        memcpy(shareableHandle, &fabric, sizeof fabric);
+        END_DRIVER(cudaSuccess);
+    }
+    int fd = file_with(&tag);
+    if (fd == -1) {
         END_DRIVER(cudaErrorOperatingSystem);
     }
-    found->inode = status.st_ino;
     memcpy(shareableHandle, &fd, sizeof fd);
     END_DRIVER(cudaSuccess);
 }
 
+/* false: it is none of this emulation's. */
+static bool read_export(void *osHandle, CUmemAllocationHandleType type, struct export_tag *tag)
+{
+    if (type == CU_MEM_HANDLE_TYPE_FABRIC && osHandle != NULL) {
+        memcpy(tag, osHandle, sizeof *tag);
+    } else if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
+               pread((int)(intptr_t)osHandle, tag, sizeof *tag, 0) != (ssize_t)sizeof *tag) {
+        return false;
+    }
+    return memcmp(tag->magic, export_magic, sizeof tag->magic) == 0;
+}
+
 struct import {
-    uint64_t inode;
+    uint64_t number;
     struct vmm_handle *found;
 };
 
-static void match_inode(void *slot, void *user_data)
+static void match_number(void *slot, void *user_data)
 {
     struct import *import = user_data;
     struct vmm_handle *handle = slot;
-    if (handle->inode == import->inode) {
+    if (handle->exported == import->number) {
         import->found = handle;
     }
 }
@@ -407,15 +453,16 @@ CUresult vmm_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle
                                             CUmemAllocationHandleType shHandleType)
 {
     BEGIN_DRIVER(cuMemImportFromShareableHandle, 0);
-    struct stat status;
-    if (handle == NULL || shHandleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
-        fstat((int)(intptr_t)osHandle, &status) != 0) {
+    struct export_tag tag;
+    if (handle == NULL || !read_export(osHandle, shHandleType, &tag)) {
         END_DRIVER(cudaErrorInvalidValue);
     }
-    struct import import = {.inode = status.st_ino};
-    handle_visit(HANDLE_VMM, match_inode, &import);
+    struct import import = {.number = tag.number};
+    if (tag.process == (uint64_t)getpid()) {
+        handle_visit(HANDLE_VMM, match_number, &import);
+    }
     if (import.found == NULL) {
-        END_DRIVER(cudaErrorNotSupported); /* of another process */
+        END_DRIVER(cudaErrorNotSupported); /* of another process, or gone */
     }
     import.found->refs++;
     *handle = (CUmemGenericAllocationHandle)(uintptr_t)import.found;

@@ -85,6 +85,8 @@ static void test_free_does_not_wait(void)
 #define DRIVER(name) __typeof__(name) *name##_fn
 static DRIVER(cuMemAddressReserve);
 static DRIVER(cuMemCreate);
+static DRIVER(cuMemExportToShareableHandle);
+static DRIVER(cuMemImportFromShareableHandle);
 static DRIVER(cuMemMap);
 static DRIVER(cuMemRelease);
 static DRIVER(cuMemRetainAllocationHandle);
@@ -99,6 +101,8 @@ static void load(void)
     memcpy(&name##_fn, &f, sizeof f)
     LOAD(cuMemAddressReserve);
     LOAD(cuMemCreate);
+    LOAD(cuMemExportToShareableHandle);
+    LOAD(cuMemImportFromShareableHandle);
     LOAD(cuMemMap);
     LOAD(cuMemRelease);
     LOAD(cuMemRetainAllocationHandle);
@@ -177,6 +181,43 @@ static void test_moved_to_another_address(void)
     CHECK(byte == 8);
     CHECK(cuMemUnmap_fn(to, 2 * MIB) == CUDA_SUCCESS);
     CHECK(physical_bytes() == 0 && cudart_emulated_violations() == 0);
+    cudart_emulated_reset();
+    cudart_emulated_set_option("quiet", 1);
+}
+
+/* A handle that was exported twice is imported by either, and by the number in a fabric handle;
+ * what was not made for that kind, or is no handle, is refused. */
+static void test_exported(void)
+{
+    const CUmemAllocationHandleType file = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    const CUmemAllocationHandleType fabric = CU_MEM_HANDLE_TYPE_FABRIC;
+    CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                .requestedHandleTypes = file | fabric,
+                                .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+    CUmemGenericAllocationHandle handle = 0, again = 0;
+    CUmemFabricHandle number = {{0}};
+    int one = -1, two = -1;
+    CHECK(cuMemCreate_fn(&handle, 2 * MIB, &prop, 0) == CUDA_ERROR_NOT_SUPPORTED);
+    cudart_emulated_set_attribute(-1, 128, 1);
+    CHECK(cuMemCreate_fn(&handle, 2 * MIB, &prop, 0) == CUDA_SUCCESS);
+    CHECK(cuMemImportFromShareableHandle_fn(&again, &number, fabric) == CUDA_ERROR_INVALID_VALUE);
+    CHECK(cuMemExportToShareableHandle_fn(&one, handle, file, 0) == CUDA_SUCCESS);
+    CHECK(cuMemExportToShareableHandle_fn(&two, handle, file, 0) == CUDA_SUCCESS && one != two);
+    CHECK(cuMemExportToShareableHandle_fn(&number, handle, fabric, 0) == CUDA_SUCCESS);
+    for (int i = 0; i < 3; i++) {
+        void *shared = i == 0 ? &number : (void *)(intptr_t)(i == 1 ? one : two);
+        CHECK(cuMemImportFromShareableHandle_fn(&again, shared, i == 0 ? fabric : file) ==
+              CUDA_SUCCESS);
+        CHECK(again == handle && cuMemRelease_fn(again) == CUDA_SUCCESS);
+    }
+    CHECK(cuMemRelease_fn(handle) == CUDA_SUCCESS && physical_bytes() == 0);
+    CHECK(cuMemImportFromShareableHandle_fn(&again, (void *)(intptr_t)one, file) ==
+          CUDA_ERROR_NOT_SUPPORTED);
+    CHECK(close(one) == 0 && close(two) == 0);
+    prop.requestedHandleTypes = file;
+    CHECK(cuMemCreate_fn(&handle, 2 * MIB, &prop, 0) == CUDA_SUCCESS);
+    CHECK(cuMemExportToShareableHandle_fn(&number, handle, fabric, 0) == CUDA_ERROR_INVALID_VALUE);
+    CHECK(cuMemRelease_fn(handle) == CUDA_SUCCESS);
     cudart_emulated_reset();
     cudart_emulated_set_option("quiet", 1);
 }
@@ -317,6 +358,7 @@ int main(void)
     test_free_does_not_wait();
     test_unmapped_early();
     test_moved_to_another_address();
+    test_exported();
     test_dead_handles();
     test_kernel_out_of_bounds();
     test_kernel_after_free_in_order();

@@ -28,6 +28,11 @@ void crmm_priv_note_live_bytes(size_t live_bytes);
 void crmm_priv_note_memory(size_t live_bytes, size_t cached_bytes, size_t pending_bytes,
                            size_t largest_free_bytes);
 
+/* What was asked of a resource that asks another one for more: the record keeps all it says, behind
+ * the words that the format makes, but for the bytes that were asked for. */
+__attribute__((format(printf, 2, 3))) void crmm_priv_fail_for(size_t requested_bytes,
+                                                              const char *format, ...);
+
 /* Put a copy of this thread's record back, after calls whose failures are nobody's business. */
 void crmm_priv_restore_error(const crmm_error *copy);
 

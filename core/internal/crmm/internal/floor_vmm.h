@@ -39,6 +39,9 @@ int crmm_priv_vmm_unreserve(void *base, size_t bytes);
 crmm_status crmm_priv_vmm_map(const char *who, const crmm_priv_vmm_kind *kind, void *ptr,
                               size_t bytes);
 
+/* Whether there is so much memory to be had at once: taken, and given back. */
+crmm_status crmm_priv_vmm_try(const char *who, const crmm_priv_vmm_kind *kind, size_t bytes);
+
 /*
  * Map the handle that is mapped at `from`, all of which is `bytes`, at `to` as well, where nobody
  * has access yet. Nothing is taken: crmm_priv_held_now() stays the same, and `mapped` is 0 when one
@@ -48,6 +51,13 @@ crmm_status crmm_priv_vmm_map_again(void *to, const void *from, size_t bytes);
 
 /* Let the kind's devices read and write a range, all of which is mapped. */
 crmm_status crmm_priv_vmm_give_access(const crmm_priv_vmm_kind *kind, void *ptr, size_t bytes);
+
+/*
+ * What another process can turn into the handle that is mapped at a whole range: written to
+ * `shareable`, which is an int, a descriptor of the caller's, for type 1, and 64 bytes for type 8.
+ */
+crmm_status crmm_priv_vmm_export(const void *ptr, size_t bytes, uint64_t handle_type,
+                                 void *shareable);
 
 /* Take all mappings within a part of a range away; holes are allowed, parts of a handle are not.
  * `mapped` is how many bytes of memory go with them. No work may be pending on them. */

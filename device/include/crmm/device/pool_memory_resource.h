@@ -84,6 +84,11 @@ CRMM_API void crmm_pool_memory_resource_options_init(crmm_pool_memory_resource_o
  * other streams' memory, with a wait on the GPU; the threads' caches; neighbouring free blocks
  * joined; growing; giving idle chunks back; waiting for work on the CPU; failing.
  *
+ * The last release waits for pending work and gives everything back. Memory that stays all the
+ * same, because CUDA calls fail again and again, is reported as misuse (CRMM_MISUSE_CUDA). From
+ * crmm_resource_trim() such calls hold some back, which it does not count as released; the next one
+ * tries again.
+ *
  * @param upstream retained; one that can grow a block in place (vmm_memory_resource) gives the
  * least fragmentation. NULL: vmm_memory_resource on the current device, or cuda where the device
  * has no virtual memory management
@@ -164,7 +169,8 @@ CRMM_API CRMM_NODISCARD crmm_status crmm_pool_memory_resource_snapshot(
  *
  * @param pool  a pool
  * @param ptr   a live block of the pool, or an address within one
- * @param base  [out] address of the chunk; may be NULL. Over vmm a chunk is one physical handle
+ * @param base  [out] address of the chunk; may be NULL. Over vmm a chunk is one physical handle,
+ * unless the vmm resource was told to make smaller ones
  * @param bytes [out] its size; may be NULL
  *
  * @retval CRMM_ERROR_INVALID_ARGUMENT `pool` is NULL or no pool; the memory is not the pool's
@@ -174,6 +180,57 @@ CRMM_API CRMM_NODISCARD crmm_status crmm_pool_memory_resource_snapshot(
 CRMM_API CRMM_NODISCARD crmm_status crmm_pool_memory_resource_chunk(const crmm_resource *pool,
                                                                     const void *ptr, void **base,
                                                                     size_t *bytes);
+
+/** Handle types of crmm_pool_memory_resource_export(), which are CUDA's. */
+#define CRMM_EXPORT_FILE_DESCRIPTOR 1u /**< a POSIX file descriptor */
+#define CRMM_EXPORT_FABRIC 8u          /**< a fabric handle, for processes of other nodes too */
+
+/** An exported handle of physical memory. Set struct_size before the call. */
+typedef struct crmm_pool_export {
+    size_t struct_size;       /**< set by the caller to sizeof(crmm_pool_export) */
+    void *base;               /**< where in the pool the handle's memory begins */
+    size_t offset;            /**< bytes from there to the address that was asked about */
+    size_t bytes;             /**< size of the handle; who imports it maps all of it */
+    int64_t file_descriptor;  /**< of CRMM_EXPORT_FILE_DESCRIPTOR: the caller's, who closes it;
+                                   otherwise -1 */
+    unsigned char fabric[64]; /**< of CRMM_EXPORT_FABRIC: a CUmemFabricHandle; otherwise 0 */
+} crmm_pool_export;
+
+/**
+ * Export the physical handle that a block lies in, for another process to import with
+ * cuMemImportFromShareableHandle() and to map with cuMemMap().
+ *
+ * Only memory of a vmm_memory_resource that was created for such handles (export_handle_type) can
+ * be exported, directly below the pool. Handles are those of crmm_pool_memory_resource_chunk(), or
+ * smaller where the vmm resource's own handle_size is. A block may begin in the midst of one, and
+ * lie in several: if `bytes - offset` is less than the block's size, the next one is that of the
+ * address `base + bytes`. A block of at most the pool's handle_size, a power of two, lies in one
+ * handle if it was allocated with that alignment.
+ *
+ * The whole handle is shared, and with it other blocks. The memory is the importer's as well until
+ * it has unmapped and released its handle, and a descriptor that is open holds it too; but the pool
+ * hands a block's memory out anew when the block is given back, and does not wait for another
+ * process. Every call makes a handle anew; none of them needs to be kept for the next.
+ *
+ * @param pool        a pool
+ * @param ptr         a live block of the pool, or an address within one
+ * @param handle_type CRMM_EXPORT_FILE_DESCRIPTOR or CRMM_EXPORT_FABRIC
+ * @param out         [out] the handle; untouched on failure
+ *
+ * @retval CRMM_ERROR_INVALID_ARGUMENT `pool` is NULL or no pool; the address is in no live block of
+ *                                     it; no such handle type; `out` is NULL or its struct_size
+ *                                     wrong
+ * @retval CRMM_ERROR_UNSUPPORTED      the pool's memory is of another kind of resource, or of a vmm
+ *                                     resource that was not created for such handles
+ * @retval CRMM_ERROR_CUDA             a CUDA call failed
+ * @retval CRMM_ERROR_FORKED           in a forked child
+ *
+ * Thread-safety: safe.
+ */
+CRMM_API CRMM_NODISCARD crmm_status crmm_pool_memory_resource_export(const crmm_resource *pool,
+                                                                     const void *ptr,
+                                                                     uint64_t handle_type,
+                                                                     crmm_pool_export *out);
 
 /** Figures of a pool beside those of crmm_resource_info(). Set struct_size before the call. */
 typedef struct crmm_pool_statistics {

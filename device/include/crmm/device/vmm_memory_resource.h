@@ -16,7 +16,8 @@ typedef struct crmm_vmm_memory_resource_options {
     size_t handle_size;          /**< bytes of physical memory behind one handle, rounded up to the
                                       device's granularity; 0: each block is one handle */
     uint64_t export_handle_type; /**< how handles can be shared with other processes: 0 not at all,
-                                      1 file descriptor, 8 fabric; or'ed together */
+                                      1 file descriptor, 8 fabric; or'ed together. A pool's are
+                                      had by crmm_pool_memory_resource_export() */
     const int *peer_devices;  /**< devices that may use the memory as well; read during the call */
     size_t peer_device_count; /**< their number */
     uint64_t require;         /**< 1: fail where the device has no virtual memory management; 0:

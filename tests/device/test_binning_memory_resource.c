@@ -179,6 +179,33 @@ Test(binning_memory_resource, the_smallest_bin_serves_and_upstream_the_rest)
     crmm_resource_release(&mr);
 }
 
+/* Sizes between the same two powers of two, each side of every edge. */
+Test(binning_memory_resource, bins_may_lie_as_close_as_they_like)
+{
+    enum { BINS = 5 };
+    static const size_t sizes[BINS] = {256, 512, 768, 1024, 1280};
+    mock_resource bins[BINS];
+    mock_resource upstream;
+    void *ptr = NULL;
+
+    mock_resource_init(&upstream, CRMM_HOST_ACCESSIBLE);
+    crmm_resource *mr = make(&upstream.base, 0, 0);
+    for (size_t k = 0; k < BINS; k++) {
+        size_t i = (k * 2 + 1) % BINS; /* in no order */
+        mock_resource_init(&bins[i], CRMM_HOST_ACCESSIBLE);
+        expect_success(crmm_binning_memory_resource_add_bin(mr, sizes[i], &bins[i].base));
+    }
+    for (size_t bytes = 1; bytes <= 1400; bytes++) {
+        size_t i = (bytes - 1) / 256;
+        mock_resource *by = i < BINS ? &bins[i] : &upstream;
+        expect_success(crmm_allocate_sync(mr, bytes, 16, &ptr));
+        cr_assert(by->live == 1, "%zu bytes", bytes);
+        crmm_deallocate_sync(mr, ptr, bytes, 16);
+        cr_assert(by->live == 0, "%zu bytes", bytes);
+    }
+    crmm_resource_release(&mr);
+}
+
 Test(binning_memory_resource, own_bins_give_whole_blocks)
 {
     mock_resource upstream;

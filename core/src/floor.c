@@ -224,6 +224,16 @@ int crmm_priv_cuda_try_enter_device(int device, int *previous)
     return error == cudaErrorCudartUnloading ? (int)cudaSuccess : (int)error;
 }
 
+static bool is_default_stream(crmm_stream stream)
+{
+    return stream == NULL || stream == CRMM_STREAM_LEGACY || stream == CRMM_STREAM_PER_THREAD;
+}
+
+int crmm_priv_cuda_try_enter_for_stream(int device, crmm_stream stream, int *previous)
+{
+    return crmm_priv_cuda_try_enter_device(is_default_stream(stream) ? device : -1, previous);
+}
+
 crmm_status crmm_priv_cuda_enter_device(int device, int *previous)
 {
     return crmm_priv_floor_check("cudaSetDevice",
@@ -554,11 +564,6 @@ bool crmm_priv_cuda_knows_device(int *device)
     }
     *device = current;
     return true;
-}
-
-static bool is_default_stream(crmm_stream stream)
-{
-    return stream == NULL || stream == CRMM_STREAM_LEGACY || stream == CRMM_STREAM_PER_THREAD;
 }
 
 /*

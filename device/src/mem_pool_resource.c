@@ -48,17 +48,6 @@ void crmm_priv_mem_pool_adopt(crmm_priv_mem_pool_resource *own, crmm_mem_pool po
 
 /* ---- allocation ---- */
 
-/* The device current for the default streams, which are the current device's; others know theirs.
- */
-static int enter_device(const crmm_resource *resource, crmm_stream stream, int *previous)
-{
-    bool is_default =
-        stream == NULL || stream == CRMM_STREAM_LEGACY || stream == CRMM_STREAM_PER_THREAD;
-
-    return crmm_priv_cuda_try_enter_device(is_default ? crmm_resource_device(resource) : -1,
-                                           previous);
-}
-
 /* The books of an allocation that was made. */
 static crmm_status enter_in_books(crmm_priv_mem_pool_resource *own, crmm_stream stream,
                                   size_t bytes, size_t alignment, void *ptr)
@@ -110,7 +99,8 @@ crmm_status crmm_priv_mem_pool_allocate(crmm_resource *resource, crmm_stream str
                           CRMM_DEVICE_ALIGNMENT);
     }
     int previous = -1;
-    int code = enter_device(resource, stream, &previous);
+    int code =
+        crmm_priv_cuda_try_enter_for_stream(crmm_resource_device(resource), stream, &previous);
     if (code != 0) {
         return crmm_priv_cuda_check("cudaSetDevice", code);
     }
@@ -190,7 +180,8 @@ void crmm_priv_mem_pool_deallocate(crmm_resource *resource, crmm_stream stream, 
         return;
     }
     int previous = -1;
-    int code = enter_device(resource, stream, &previous);
+    int code =
+        crmm_priv_cuda_try_enter_for_stream(crmm_resource_device(resource), stream, &previous);
     if (code == 0) {
         code = crmm_priv_cuda_pool_free(ptr, stream);
         crmm_priv_cuda_leave_device(previous);

@@ -669,9 +669,29 @@ static void free_parts(crmm_priv_pool *pool)
     pthread_cond_destroy(&pool->grown);
 }
 
-static void report_leak(const crmm_priv_pool *pool, size_t live, size_t left)
+/* Memory that nobody uses, and that upstream or CUDA did not take back: `code` is CUDA's, or 0
+ * where the failure is on record. */
+static void report_kept(const crmm_priv_pool *pool, size_t left, int code)
 {
-    if (live > 0) {
+    const crmm_error *on_record = crmm_last_error();
+
+    crmm_priv_report((crmm_misuse){.kind = CRMM_MISUSE_CUDA,
+                                   .native_code = code != 0 ? code : on_record->native_code,
+                                   .resource_name = crmm_priv_pool_name(pool),
+                                   .bytes = left},
+                     "%s: released, but %zu bytes could not be given back: %s",
+                     crmm_priv_pool_name(pool), left,
+                     code != 0 ? crmm_priv_cuda_error_text(code) : on_record->message);
+}
+
+/* What was left at the end. Chunks that upstream could not give back it has told of itself, and
+ * they count as gone. */
+static void report_left(const crmm_priv_pool *pool, size_t live, size_t left, int code)
+{
+    if (left > 0 && (code != 0 || live == 0)) {
+        report_kept(pool, left, code);
+    }
+    if (live > 0 && pool->guard == NULL) {
         crmm_priv_report(
             (crmm_misuse){.kind = CRMM_MISUSE_LEAK,
                           .resource_name = crmm_priv_pool_name(pool),
@@ -685,7 +705,6 @@ void crmm_priv_pool_destroy(crmm_resource *resource)
 {
     crmm_priv_pool *pool = pool_of(resource);
     size_t live = 0;
-    size_t left = 0;
     /* At exit CUDA takes everything back; in a forked child nothing here is the child's. */
     bool usable =
         !is_forked(pool) &&
@@ -697,12 +716,11 @@ void crmm_priv_pool_destroy(crmm_resource *resource)
         crmm_priv_pool_set_solo(pool, 0);
         crmm_priv_pool_settle_streams(pool);
         int code = crmm_priv_pool_is_settled(pool) ? 0 : crmm_priv_pool_wait_for_all(pool);
-        left = code == 0 ? crmm_priv_pool_give_back(pool) : crmm_priv_pool_held(pool);
+        code = code == 0 ? crmm_priv_pool_give_back(pool) : code;
         if (pool->guard != NULL) {
             crmm_priv_pool_guard_report_leaks(pool);
-        } else {
-            report_leak(pool, live, left);
         }
+        report_left(pool, live, crmm_priv_pool_held(pool), code);
         crmm_priv_pool_streams_finish(&pool->streams);
     }
     crmm_resource *upstream = pool->upstream;

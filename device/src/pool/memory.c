@@ -234,17 +234,16 @@ static size_t release_from(crmm_priv_pool *pool, crmm_priv_pool_heap *heap, size
     return released;
 }
 
-size_t crmm_priv_pool_release(crmm_priv_pool *pool, size_t keep)
+/* A CUDA error code, if the device cannot be made current, or 0. */
+static int release(crmm_priv_pool *pool, size_t keep, size_t *bytes)
 {
     uint32_t heaps = crmm_priv_pool_heap_count(pool);
     size_t released = 0;
     int previous = -1;
 
-    if (pool->is_rigid) {
-        return 0;
-    }
     (void)become_grower(pool, true);
-    if (crmm_priv_cuda_try_enter_device(pool->device, &previous) == 0) {
+    int code = crmm_priv_cuda_try_enter_device(pool->device, &previous);
+    if (code == 0) {
         if (pool->can_move) {
             crmm_priv_pool_finish_moves(pool);
         }
@@ -254,13 +253,25 @@ size_t crmm_priv_pool_release(crmm_priv_pool *pool, size_t keep)
         crmm_priv_cuda_leave_device(previous);
     }
     end_growing(pool);
+    *bytes = released;
+    return code;
+}
+
+size_t crmm_priv_pool_release(crmm_priv_pool *pool, size_t keep)
+{
+    size_t released = 0;
+
+    if (!pool->is_rigid) {
+        (void)release(pool, keep, &released);
+    }
     return released;
 }
 
-size_t crmm_priv_pool_give_back(crmm_priv_pool *pool)
+int crmm_priv_pool_give_back(crmm_priv_pool *pool)
 {
-    pool->is_rigid = false;
-    (void)crmm_priv_pool_release(pool, 0);
+    size_t released = 0;
+
+    int code = release(pool, 0, &released);
     for (uint32_t i = 0; i < pool->chunks.count; i++) {
         const crmm_priv_pool_chunk *chunk = pool->chunks.table->entries[i].chunk;
         if (!chunk->is_in_place) {
@@ -277,5 +288,5 @@ size_t crmm_priv_pool_give_back(crmm_priv_pool *pool)
             }
         }
     }
-    return crmm_priv_pool_held(pool);
+    return code;
 }

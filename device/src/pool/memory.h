@@ -39,8 +39,8 @@ size_t crmm_priv_pool_release(crmm_priv_pool *pool, size_t keep);
 /* Take mappings away that moved memory left behind, where the work on it is complete. */
 void crmm_priv_pool_finish_moves(crmm_priv_pool *pool);
 
-/* All work is complete and no block is at hand: give everything back but what holds live blocks.
- * Bytes that were left. */
-size_t crmm_priv_pool_give_back(crmm_priv_pool *pool);
+/* All work is complete and no block is at hand: give everything back but what holds live blocks. A
+ * CUDA error code, if that could not be tried, or 0. */
+int crmm_priv_pool_give_back(crmm_priv_pool *pool);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <crmm/device/binning_memory_resource.h>
+#include "binning_memory_resource.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -468,6 +468,19 @@ static const crmm_resource_ops binning_ops = {
     .info = binning_info,
     .describe = binning_describe,
 };
+
+bool crmm_priv_binning_all(const crmm_resource *resource, bool (*holds)(const crmm_resource *bin))
+{
+    if (resource->ops != &binning_ops) {
+        return true;
+    }
+    const bins *all = bins_of((const binning *)resource);
+    size_t i = 0;
+    while (i < all->count && holds(all->list[i].resource)) {
+        i++;
+    }
+    return i == all->count;
+}
 
 /* ---- adding bins ---- */
 

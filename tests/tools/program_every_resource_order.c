@@ -175,6 +175,51 @@ static void *act(void *data)
     return NULL;
 }
 
+/* ---- a thread that ends ---- */
+
+typedef struct visit {
+    crmm_resource *mr;
+    unsigned long long calls;
+    crmm_status status;
+} visit;
+
+static unsigned long long count_calls(void)
+{
+#ifdef CUDART_EMULATED
+    return cudart_emulated_calls(NULL);
+#else
+    return 0; /* not known */
+#endif
+}
+
+static void *use_once(void *data)
+{
+    visit *own = data;
+    void *ptr = NULL;
+
+    if (crmm_resource_has(own->mr, CRMM_STREAM_ORDERED)) {
+        own->status = crmm_allocate(own->mr, CRMM_STREAM_PER_THREAD, 1000, 256, &ptr);
+        crmm_deallocate(own->mr, CRMM_STREAM_PER_THREAD, ptr, 1000, 256);
+    } else {
+        own->status = crmm_allocate_sync(own->mr, 1000, 256, &ptr);
+        crmm_deallocate_sync(own->mr, ptr, 1000, 256);
+    }
+    own->calls = count_calls();
+    return NULL;
+}
+
+/* User report 30: CUDA was called when a thread had ended, and then there was none. */
+static void end_a_thread(crmm_resource *mr)
+{
+    visit own = {.mr = mr};
+    pthread_t thread;
+
+    check(pthread_create(&thread, NULL, use_once, &own) == 0, "no thread");
+    check(pthread_join(thread, NULL) == 0, "no end");
+    check(own.status == CRMM_SUCCESS, "no memory");
+    check(count_calls() == own.calls, "CUDA is called when a thread ends");
+}
+
 /* ---- the runs ---- */
 
 static void start(run *of, crmm_resource *mr, uint64_t seed)
@@ -227,6 +272,7 @@ static void run_row(const row *of, uint64_t seed)
         return;
     }
     exercise(mr, seed);
+    end_a_thread(mr);
     if (crmm_resource_info(mr, &info) == CRMM_SUCCESS) {
         check(info.live == 0, "what came back is still counted");
     }

@@ -18,6 +18,10 @@
 #include "misuse_recorder.h"
 #include "spec.h"
 
+#ifdef CUDART_EMULATED
+#include <cudart_emulated.h>
+#endif
+
 enum { KIB = 1024, MIB = 1 << 20 };
 
 /* ---- rows ---- */
@@ -136,13 +140,27 @@ static void more_than_2_mib(const row *of, crmm_resource *mr, answer *out)
     ask(mr, 2 * MIB + 1, 256, out);
 }
 
+/* How often CUDA was called, but for its last error; not known on a GPU. */
+static unsigned long long count_calls(void)
+{
+#ifdef CUDART_EMULATED
+    return cudart_emulated_calls(NULL) - cudart_emulated_calls("cudaPeekAtLastError") -
+           cudart_emulated_calls("cudaGetLastError");
+#else
+    return 0;
+#endif
+}
+
+/* User report 50: such a request succeeded with NULL. Nobody is asked. */
 static void near_size_max(const row *of, crmm_resource *mr, answer *out)
 {
     static const size_t less[] = {0, 1, 255, 256, 257, 4096, 2 * MIB, SIZE_MAX / 2 - 1};
+    unsigned long long calls = count_calls();
 
     for (size_t i = 0; i < sizeof(less) / sizeof(less[0]); i++) {
         ask_in_vain(of, mr, SIZE_MAX - less[i], 256, CRMM_ERROR_OUT_OF_MEMORY, out);
     }
+    out->right = out->right && count_calls() == calls;
 }
 
 /* The largest numbers that the resource itself has to look at. */
@@ -316,6 +334,26 @@ static void other_device(const row *of, crmm_resource *mr, answer *out)
     cuda(cudaSetDevice(0));
 }
 
+/* User report 69: a failure that was handled came up again in the next call of CUDA's (that none
+ * does is looked at after every case). One that is not ours stays; where a call of ours fails, CUDA
+ * itself puts that error in its place. */
+static void foreign_error(const row *of, crmm_resource *mr, answer *out)
+{
+    void *ptr = NULL;
+
+    (void)cudaSetDevice(99);
+    out->right = out->right && cudaPeekAtLastError() == cudaErrorInvalidDevice;
+    say(out, take(mr, NULL, 1000, 256, &ptr), CRMM_SUCCESS);
+    give(mr, NULL, ptr, 1000, 256);
+    say(out, crmm_allocate_sync(mr, 1000, 256, &ptr), CRMM_SUCCESS);
+    crmm_deallocate_sync(mr, ptr, 1000, 256);
+    out->right = out->right && cudaPeekAtLastError() == cudaErrorInvalidDevice;
+    say(out, take(mr, NULL, (size_t)1 << 50, 256, &ptr),
+        of->too_much != CRMM_SUCCESS ? of->too_much : CRMM_ERROR_OUT_OF_MEMORY);
+    out->right = out->right && cudaGetLastError() != cudaSuccess;
+    (void)snprintf(out->text, sizeof(out->text), "stays");
+}
+
 static void out_of_memory(const row *of, crmm_resource *mr, answer *out)
 {
     crmm_status expected = of->too_much != CRMM_SUCCESS ? of->too_much : CRMM_ERROR_OUT_OF_MEMORY;
@@ -347,6 +385,7 @@ static const struct column {
     {"stream of another device", other_devices_stream},
     {"another device current", other_device},
     {"1 PiB", out_of_memory},
+    {"an error that is not ours", foreign_error},
 };
 
 enum { COLUMNS = sizeof(columns) / sizeof(columns[0]) };

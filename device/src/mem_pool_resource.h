@@ -21,7 +21,10 @@ typedef struct crmm_priv_mem_pool_resource {
     crmm_priv_ledger *ledger; /* used with validation only */
     crmm_priv_ledger own_ledger;
     size_t peak_held; /* of a foreign pool, whose own mark may be older; when that is watched */
-    bool owned;       /* the pool is destroyed with the resource */
+    bool owned;       /* the pool is destroyed with the resource; what follows is of such ones */
+    bool decompresses;
+    uint64_t handle_types;
+    size_t peer_count; /* devices that were let in beside the owner */
 } crmm_priv_mem_pool_resource;
 
 /*

@@ -195,6 +195,43 @@ Test(emulation_cuda_async_memory_resource, a_captured_stream_is_not_waited_for)
     crmm_resource_release(&mr);
 }
 
+static void expect_description(const crmm_cuda_async_memory_resource_options *options,
+                               const char *expected)
+{
+    crmm_resource *mr = NULL;
+    char text[200];
+
+    expect_success(crmm_cuda_async_memory_resource_create(options, &mr));
+    (void)crmm_resource_describe(mr, text, sizeof(text));
+    expect_text(text, expected);
+    crmm_resource_release(&mr);
+}
+
+/* What the device and the driver had of what was asked for. */
+Test(emulation_cuda_async_memory_resource, the_description_has_what_was_chosen)
+{
+    const int peers[] = {0, 1};
+
+    cudart_emulated_set_devices(2);
+    expect_description(NULL, "cuda_async_memory_resource (device 0, own pool, export types 0, 0 "
+                             "peers, hardware decompression, 0 retries after a trim)");
+    expect_description(
+        CRMM_OPTIONS(crmm_cuda_async_memory_resource,
+                     .export_handle_type = CRMM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+                     .peer_devices = peers, .peer_device_count = 2),
+        "cuda_async_memory_resource (device 0, own pool, export types 1, 1 peers, hardware "
+        "decompression, 0 retries after a trim)");
+    /* A device that does not take the flag has a pool without it. */
+    cudart_emulated_fail("cudaMemPoolCreate", 1, 1, cudaErrorInvalidValue);
+    expect_description(NULL, "cuda_async_memory_resource (device 0, own pool, export types 0, 0 "
+                             "peers, 0 retries after a trim)");
+    /* A driver whose version is not known has not got it. */
+    cudart_emulated_fail("cudaDriverGetVersion", 1, 0, cudaErrorUnknown);
+    expect_description(NULL, "cuda_async_memory_resource (device 0, own pool, export types 0, 0 "
+                             "peers, 0 retries after a trim)");
+    expect_equal(cudaGetLastError(), cudaSuccess);
+}
+
 /* User report 90: a peer that cannot reach the memory was found out much later. */
 Test(emulation_cuda_async_memory_resource, peers_are_let_in_once_or_refused)
 {

@@ -6,6 +6,7 @@
 
 #include <crmm/core/alignment.h>
 #include <crmm/internal/blocks.h>
+#include <crmm/internal/books.h>
 #include <crmm/internal/fail.h>
 #include <crmm/internal/floor.h>
 #include <crmm/internal/lock.h>
@@ -51,8 +52,8 @@ typedef struct binning {
     bins *bins;              /* atomic */
     crmm_priv_blocks others; /* blocks of upstream's and of bins that are not own; `origin` is the
                                 resource */
-    crmm_priv_lock lock;     /* of those who add bins, and of the peaks */
-    size_t peak_live, peak_held;
+    crmm_priv_books books;   /* of those */
+    crmm_priv_lock lock;     /* of those who add bins */
 } binning;
 
 /* How a call was made. */
@@ -211,6 +212,7 @@ __attribute__((noinline)) static crmm_status allocate_other(binning *own, call h
         return FAIL_BYTES(CRMM_ERROR_OUT_OF_MEMORY, 0, bytes,
                           "%s: no host memory to keep the books of %zu bytes", class_name, bytes);
     }
+    crmm_priv_books_add(&own->books, bytes);
     *ptr = block.ptr;
     return CRMM_SUCCESS;
 }
@@ -260,6 +262,7 @@ __attribute__((noinline)) static void deallocate_other(binning *own, call how, v
 
     switch (crmm_priv_blocks_take(&own->others, ptr, bytes, alignment, &block)) {
     case CRMM_PRIV_BLOCK_TAKEN:
+        crmm_priv_books_subtract(&own->books, block.bytes);
         give_back(own, block.origin, how, ptr, bytes, alignment);
         return;
     case CRMM_PRIV_BLOCK_OTHER:
@@ -340,6 +343,7 @@ static void binning_deallocate_ptr(crmm_resource *resource, crmm_stream stream, 
     if (owner != NULL) {
         crmm_deallocate_ptr(owner->resource, stream, ptr);
     } else if (crmm_priv_blocks_take_any(&own->others, ptr, &block) == CRMM_PRIV_BLOCK_TAKEN) {
+        crmm_priv_books_subtract(&own->books, block.bytes);
         give_back(own, block.origin, how, ptr, block.bytes, block.alignment);
     } else {
         report_unknown(own, ptr, 0, 0);
@@ -376,34 +380,26 @@ static crmm_status binning_trim(crmm_resource *resource, size_t bytes_to_keep, s
 /* Own bins are told of by themselves; of other resources only what came from here counts. */
 static crmm_status binning_info(const crmm_resource *resource, crmm_memory_info *info)
 {
-    binning *own = (binning *)(uintptr_t)resource;
+    const binning *own = (const binning *)resource;
     const bins *all = bins_of(own);
-    size_t bytes = 0;
-    size_t count = crmm_priv_blocks_count(&own->others, &bytes);
-    crmm_memory_info sum = {.live = bytes, .allocations = count, .held = bytes};
 
+    crmm_priv_books_info(&own->books, info);
     for (size_t i = 0; i < all->count; i++) {
         crmm_memory_info one = {.struct_size = sizeof(one)};
         if (!is_own(&all->list[i]) ||
             crmm_resource_info(all->list[i].resource, &one) != CRMM_SUCCESS) {
             continue;
         }
-        sum.live += one.live;
-        sum.allocations += one.allocations;
-        sum.held += one.held;
-        sum.cached += one.cached;
-        sum.pending += one.pending;
-        sum.largest_free =
-            one.largest_free > sum.largest_free ? one.largest_free : sum.largest_free;
+        info->live += one.live;
+        info->allocations += one.allocations;
+        info->held += one.held;
+        info->cached += one.cached;
+        info->pending += one.pending;
+        info->peak_live += one.peak_live;
+        info->peak_held += one.peak_held;
+        info->largest_free =
+            one.largest_free > info->largest_free ? one.largest_free : info->largest_free;
     }
-    crmm_priv_lock_acquire(&own->lock);
-    own->peak_live = sum.live > own->peak_live ? sum.live : own->peak_live;
-    own->peak_held = sum.held > own->peak_held ? sum.held : own->peak_held;
-    sum.peak_live = own->peak_live;
-    sum.peak_held = own->peak_held;
-    crmm_priv_lock_release(&own->lock);
-    sum.struct_size = info->struct_size;
-    *info = sum;
     return CRMM_SUCCESS;
 }
 

@@ -83,7 +83,6 @@ bool crmm_priv_blocks_add(crmm_priv_blocks *blocks, const crmm_priv_block *block
             shard->used++;
             (void)__atomic_fetch_add(&blocks->count, 1, __ATOMIC_RELAXED);
         }
-        shard->bytes += block->bytes - slot->bytes;
         *slot = *block;
     }
     (void)pthread_mutex_unlock(&shard->mutex);
@@ -114,7 +113,6 @@ static void take_out(crmm_priv_blocks *blocks, crmm_priv_blocks_shard *shard,
                      const crmm_priv_block *block)
 {
     shard->last = block->ptr;
-    shard->bytes -= block->bytes;
     empty_slot(shard, (size_t)(block - shard->slots));
     (void)__atomic_fetch_sub(&blocks->count, 1, __ATOMIC_RELAXED);
 }
@@ -178,21 +176,6 @@ bool crmm_priv_blocks_find(crmm_priv_blocks *blocks, const void *ptr, crmm_priv_
     }
     (void)pthread_mutex_unlock(&shard->mutex);
     return known != NULL;
-}
-
-size_t crmm_priv_blocks_count(crmm_priv_blocks *blocks, size_t *bytes)
-{
-    size_t count = 0;
-
-    *bytes = 0;
-    for (size_t i = 0; i < CRMM_PRIV_BLOCKS_SHARDS; i++) {
-        crmm_priv_blocks_shard *shard = &blocks->shards[i];
-        (void)pthread_mutex_lock(&shard->mutex);
-        count += shard->used;
-        *bytes += shard->bytes;
-        (void)pthread_mutex_unlock(&shard->mutex);
-    }
-    return count;
 }
 
 size_t crmm_priv_blocks_sum(const crmm_priv_blocks *blocks, size_t *bytes, const void **one)

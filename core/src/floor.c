@@ -11,6 +11,7 @@
 #include <crmm/core/version.h>
 #include <crmm/internal/fail.h>
 #include <crmm/internal/held.h>
+#include <crmm/internal/host_memory.h>
 #include <crmm/internal/log.h>
 #include <crmm/internal/report.h>
 
@@ -179,10 +180,32 @@ crmm_status crmm_priv_cuda_set_device(int device)
     return crmm_priv_floor_check("cudaSetDevice", error);
 }
 
+/* Whether the current device's memory is the host's; no error: what is not known is answered no. */
+static bool is_integrated(void)
+{
+    int device = 0;
+    int value = 0;
+    cudaError_t error;
+
+    CALL(error, cudaGetDevice(&device));
+    if (error == cudaSuccess) {
+        CALL(error, cudaDeviceGetAttribute(&value, cudaDevAttrIntegrated, device));
+    }
+    return error == cudaSuccess && value == 1;
+}
+
+/* On a device that shares the host's memory CUDA counts the pages of files as used, which the
+ * system drops when somebody needs memory. */
 crmm_status crmm_priv_cuda_memory(size_t *free_bytes, size_t *total_bytes)
 {
+    size_t available = 0;
     cudaError_t error;
+
     CALL(error, cudaMemGetInfo(free_bytes, total_bytes));
+    if (error == cudaSuccess && is_integrated() && crmm_priv_host_available(&available)) {
+        available = available < *total_bytes ? available : *total_bytes;
+        *free_bytes = available > *free_bytes ? available : *free_bytes;
+    }
     return crmm_priv_floor_check("cudaMemGetInfo", error);
 }
 
@@ -222,6 +245,16 @@ int crmm_priv_cuda_try_enter_device(int device, int *previous)
     }
     /* While the program ends no call that follows does anything, so any device will do. */
     return error == cudaErrorCudartUnloading ? (int)cudaSuccess : (int)error;
+}
+
+static bool is_default_stream(crmm_stream stream)
+{
+    return stream == NULL || stream == CRMM_STREAM_LEGACY || stream == CRMM_STREAM_PER_THREAD;
+}
+
+int crmm_priv_cuda_try_enter_for_stream(int device, crmm_stream stream, int *previous)
+{
+    return crmm_priv_cuda_try_enter_device(is_default_stream(stream) ? device : -1, previous);
 }
 
 crmm_status crmm_priv_cuda_enter_device(int device, int *previous)
@@ -554,11 +587,6 @@ bool crmm_priv_cuda_knows_device(int *device)
     }
     *device = current;
     return true;
-}
-
-static bool is_default_stream(crmm_stream stream)
-{
-    return stream == NULL || stream == CRMM_STREAM_LEGACY || stream == CRMM_STREAM_PER_THREAD;
 }
 
 /*

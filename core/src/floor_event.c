@@ -198,9 +198,11 @@ static int ask_relaxed(CUresult (*ask)(CUevent), crmm_priv_event event)
     if (error != cudaSuccess) {
         return (int)error;
     }
-    (void)cudaThreadExchangeStreamCaptureMode(&mode);
+    error = cudaThreadExchangeStreamCaptureMode(&mode);
     CUresult result = ask(event);
-    (void)cudaThreadExchangeStreamCaptureMode(&mode);
+    if (cudaThreadExchangeStreamCaptureMode(&mode) != cudaSuccess || error != cudaSuccess) {
+        (void)cudaGetLastError(); /* whatever was pending, this error has taken its place */
+    }
     return (int)result;
 }
 

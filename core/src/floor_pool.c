@@ -11,23 +11,41 @@
 
 /* ---- pools ---- */
 
-crmm_status crmm_priv_cuda_pool_create(const crmm_priv_pool_request *request, crmm_mem_pool *pool)
+/* Set what asks for it, where both toolkit and driver know it. */
+static bool ask_for_decompression(struct cudaMemPoolProps *properties)
 {
-    struct cudaMemPoolProps properties = {
+#if CUDART_VERSION >= 12080
+    int driver = 0;
+    cudaError_t error;
+
+    CALL(error, cudaDriverGetVersion(&driver));
+    if (error == cudaSuccess && driver >= 12080) {
+        properties->usage = cudaMemPoolCreateUsageHwDecompress;
+        return true;
+    }
+#else
+    (void)properties;
+#endif
+    return false;
+}
+
+crmm_status crmm_priv_cuda_pool_create(crmm_priv_pool_request *request, crmm_mem_pool *pool)
+{
+    const struct cudaMemPoolProps plain = {
         .allocType = cudaMemAllocationTypePinned,
         .handleTypes = (enum cudaMemAllocationHandleType)request->handle_types,
         .location = {.type = cudaMemLocationTypeDevice, .id = request->device},
     };
+    struct cudaMemPoolProps properties = plain;
     cudaError_t error;
 
-#if CUDART_VERSION >= 12080
-    int driver = 0;
-    CALL(error, cudaDriverGetVersion(&driver));
-    if (error == cudaSuccess && driver >= 12080) {
-        properties.usage = cudaMemPoolCreateUsageHwDecompress;
-    }
-#endif
+    request->decompresses = request->decompresses && ask_for_decompression(&properties);
     CALL_BESIDE_CAPTURES(error, cudaMemPoolCreate(pool, &properties));
+    if (request->decompresses &&
+        (error == cudaErrorInvalidValue || error == cudaErrorNotSupported)) {
+        request->decompresses = false;
+        CALL_BESIDE_CAPTURES(error, cudaMemPoolCreate(pool, &plain));
+    }
     return crmm_priv_floor_check("cudaMemPoolCreate", error);
 }
 

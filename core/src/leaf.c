@@ -52,23 +52,37 @@ crmm_status crmm_priv_leaf_allocate_sync(crmm_resource *resource, size_t bytes, 
     return CRMM_SUCCESS;
 }
 
-crmm_status crmm_priv_leaf_allocate(crmm_resource *resource, crmm_stream stream, size_t bytes,
-                                    size_t alignment, void **ptr)
+/* Asked first: the allocation itself would kill the capture. */
+static crmm_status refuse_captured(const crmm_resource *resource, crmm_stream stream, size_t bytes)
 {
     const char *who = crmm_resource_name(resource);
     bool capturing = false;
 
-    /* Asked first: the allocation itself would kill the capture. */
     int code = crmm_priv_cuda_capturing(stream, &capturing);
     if (code != 0) {
         return crmm_priv_cuda_stream_failed(who, stream, code);
     }
-    if (capturing) {
-        return FAIL_BYTES(CRMM_ERROR_UNSUPPORTED, 0, bytes,
-                          "%s: stream %p is being captured, which forbids allocating %zu bytes",
-                          who, (void *)stream, bytes);
+    return capturing
+               ? FAIL_BYTES(CRMM_ERROR_UNSUPPORTED, 0, bytes,
+                            "%s: stream %p is being captured, which forbids allocating %zu bytes",
+                            who, (void *)stream, bytes)
+               : CRMM_SUCCESS;
+}
+
+crmm_status crmm_priv_leaf_allocate(crmm_resource *resource, crmm_stream stream, size_t bytes,
+                                    size_t alignment, void **ptr)
+{
+    int previous = -1;
+    int code =
+        crmm_priv_cuda_try_enter_for_stream(crmm_resource_device(resource), stream, &previous);
+
+    if (code != 0) {
+        return crmm_priv_cuda_check("cudaSetDevice", code);
     }
-    return crmm_priv_leaf_allocate_sync(resource, bytes, alignment, ptr);
+    crmm_status status = refuse_captured(resource, stream, bytes);
+    crmm_priv_cuda_leave_device(previous);
+    return status != CRMM_SUCCESS ? status
+                                  : crmm_priv_leaf_allocate_sync(resource, bytes, alignment, ptr);
 }
 
 /* ---- deallocation ---- */
@@ -113,6 +127,30 @@ void crmm_priv_leaf_deallocate_sync(crmm_resource *resource, void *ptr, size_t b
     }
 }
 
+/* Have the stream's work done; false: it cannot be, which has been reported. `found` is what is
+ * known beforehand. */
+static bool wait_for(const crmm_priv_leaf *leaf, crmm_stream stream, crmm_misuse found)
+{
+    bool capturing = false;
+
+    found.native_code = crmm_priv_cuda_capturing(stream, &capturing);
+    if (found.native_code != 0) {
+        report_failed_free(found, "asking the stream before freeing");
+        return false;
+    }
+    if (capturing) {
+        crmm_priv_report(found, "%s: stream %p is being captured, which forbids freeing %p",
+                         found.resource_name, (void *)stream, found.ptr);
+        return false;
+    }
+    /* cudaFree waits for all work of the device that owns the memory, and so for `stream`. */
+    found.native_code = leaf->calls->wait_first ? crmm_priv_cuda_wait(stream) : 0;
+    if (found.native_code != 0) {
+        report_failed_free(found, "waiting for the stream before freeing");
+    }
+    return found.native_code == 0;
+}
+
 void crmm_priv_leaf_deallocate(crmm_resource *resource, crmm_stream stream, void *ptr, size_t bytes,
                                size_t alignment)
 {
@@ -121,26 +159,19 @@ void crmm_priv_leaf_deallocate(crmm_resource *resource, crmm_stream stream, void
                          .ptr = ptr,
                          .bytes = bytes,
                          .alignment = alignment};
-    bool capturing = false;
+    int previous = -1;
 
-    found.native_code = crmm_priv_cuda_capturing(stream, &capturing);
-    if (found.native_code != 0) {
-        report_failed_free(found, "asking the stream before freeing");
-        return;
-    }
-    if (capturing) {
-        crmm_priv_report(found, "%s: stream %p is being captured, which forbids freeing %p",
-                         found.resource_name, (void *)stream, ptr);
-        return;
-    }
-    /* cudaFree waits for all work of the device that owns the memory, and so for `stream`. */
     found.native_code =
-        ((const crmm_priv_leaf *)resource)->calls->wait_first ? crmm_priv_cuda_wait(stream) : 0;
+        crmm_priv_cuda_try_enter_for_stream(crmm_resource_device(resource), stream, &previous);
     if (found.native_code != 0) {
-        report_failed_free(found, "waiting for the stream before freeing");
+        report_failed_free(found, "making its device current before freeing");
         return;
     }
-    crmm_priv_leaf_deallocate_sync(resource, ptr, bytes, alignment);
+    bool is_done = wait_for((const crmm_priv_leaf *)resource, stream, found);
+    crmm_priv_cuda_leave_device(previous);
+    if (is_done) {
+        crmm_priv_leaf_deallocate_sync(resource, ptr, bytes, alignment);
+    }
 }
 
 /* ---- the rest ---- */

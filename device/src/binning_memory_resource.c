@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <crmm/device/binning_memory_resource.h>
+#include "binning_memory_resource.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 #include <crmm/core/alignment.h>
 #include <crmm/internal/blocks.h>
+#include <crmm/internal/books.h>
 #include <crmm/internal/fail.h>
 #include <crmm/internal/floor.h>
 #include <crmm/internal/lock.h>
@@ -38,9 +39,9 @@ enum { POWERS = 64 };
 typedef struct bins {
     struct bins *before; /* the table before, which others may still be reading */
     size_t count;
-    size_t first[POWERS + 1]; /* by the logarithm of a size, rounded up: the first bin that a size
-                                 with it could be for */
-    bin list[];               /* by size */
+    const bin *first[POWERS + 1]; /* by the logarithm of a size, rounded up: the first bin that a
+                                     size with it could be for */
+    bin list[]; /* by size; behind the last one upstream, for any size, borrowed */
 } bins;
 
 typedef struct binning {
@@ -51,8 +52,8 @@ typedef struct binning {
     bins *bins;              /* atomic */
     crmm_priv_blocks others; /* blocks of upstream's and of bins that are not own; `origin` is the
                                 resource */
-    crmm_priv_lock lock;     /* of those who add bins, and of the peaks */
-    size_t peak_live, peak_held;
+    crmm_priv_books books;   /* of those */
+    crmm_priv_lock lock;     /* of those who add bins */
 } binning;
 
 /* How a call was made. */
@@ -68,23 +69,21 @@ static const bins *bins_of(const binning *own)
     return __atomic_load_n(&own->bins, __ATOMIC_ACQUIRE);
 }
 
-/* Rounded up; at most 63. */
-static size_t logarithm(size_t bytes)
+/* Rounded up, but at least 1. */
+static inline size_t logarithm(size_t bytes)
 {
-    return bytes <= 1 ? 0 : 64u - (size_t)__builtin_clzll(bytes - 1);
+    return 64u - (size_t)__builtin_clzll((bytes - 1) | 1);
 }
 
-/* The first bin of at least a size; the count: none. Where all bins are powers of two, the search
- * is over at once. */
-static inline size_t lower_bound(const bins *all, size_t bytes)
+/* The first bin of at least a size. */
+static const bin *lower_bound(const bins *all, size_t bytes)
 {
-    size_t power = logarithm(bytes);
-    size_t low = all->first[power];
-    size_t count = all->first[power + 1] - low;
+    const bin *low = all->list;
+    size_t count = all->count;
 
     while (count > 0) {
         size_t half = count / 2;
-        if (all->list[low + half].size < bytes) {
+        if (low[half].size < bytes) {
             low += half + 1;
             count -= half + 1;
         } else {
@@ -94,29 +93,31 @@ static inline size_t lower_bound(const bins *all, size_t bytes)
     return low;
 }
 
+/* The same. Where no power of two has several bins, there is nothing to search. */
+static inline const bin *smallest(const bins *all, size_t bytes)
+{
+    const bin *at = all->first[logarithm(bytes)];
+
+    return __builtin_expect(at->size >= bytes, 1) ? at : lower_bound(all, bytes);
+}
+
 /* After the list. */
 static void set_first(bins *all)
 {
-    size_t at = 0;
-
     for (size_t power = 0; power <= POWERS; power++) {
-        size_t below = power == 0 ? 0 : (size_t)1 << (power - 1);
-        while (at < all->count && all->list[at].size <= below) {
-            at++;
-        }
-        all->first[power] = at;
+        all->first[power] = lower_bound(all, power < 2 ? 1 : ((size_t)1 << (power - 1)) + 1);
     }
 }
 
-/* The bin that a request is for; NULL: upstream. */
+/* Where a request goes to that not every bin can serve. */
 static const bin *route(const bins *all, size_t bytes, size_t alignment)
 {
-    size_t i = lower_bound(all, bytes);
+    const bin *to = smallest(all, bytes);
 
-    while (i < all->count && is_own(&all->list[i]) && alignment > CRMM_DEVICE_ALIGNMENT) {
-        i++;
+    while (is_own(to) && alignment > CRMM_DEVICE_ALIGNMENT) {
+        to++;
     }
-    return i < all->count ? &all->list[i] : NULL;
+    return to;
 }
 
 /* The own bin that has an address in its blocks; NULL: none. */
@@ -188,10 +189,11 @@ static void give_back(const binning *own, crmm_resource *to, call how, void *ptr
     crmm_priv_cuda_leave_device(previous);
 }
 
-__attribute__((noinline)) static crmm_status allocate_other(binning *own, crmm_resource *from,
-                                                            call how, size_t bytes,
+__attribute__((noinline)) static crmm_status allocate_other(binning *own, call how, size_t bytes,
                                                             size_t alignment, void **ptr)
 {
+    const bin *to = route(bins_of(own), bytes, alignment);
+    crmm_resource *from = to->resource;
     crmm_priv_block block = {.origin = from, .bytes = bytes, .alignment = alignment};
     int previous = -1;
 
@@ -210,6 +212,7 @@ __attribute__((noinline)) static crmm_status allocate_other(binning *own, crmm_r
         return FAIL_BYTES(CRMM_ERROR_OUT_OF_MEMORY, 0, bytes,
                           "%s: no host memory to keep the books of %zu bytes", class_name, bytes);
     }
+    crmm_priv_books_add(&own->books, bytes);
     *ptr = block.ptr;
     return CRMM_SUCCESS;
 }
@@ -259,6 +262,7 @@ __attribute__((noinline)) static void deallocate_other(binning *own, call how, v
 
     switch (crmm_priv_blocks_take(&own->others, ptr, bytes, alignment, &block)) {
     case CRMM_PRIV_BLOCK_TAKEN:
+        crmm_priv_books_subtract(&own->books, block.bytes);
         give_back(own, block.origin, how, ptr, bytes, alignment);
         return;
     case CRMM_PRIV_BLOCK_OTHER:
@@ -281,22 +285,23 @@ static inline crmm_status allocate(crmm_resource *resource, call how, size_t byt
                                    size_t alignment, void **ptr)
 {
     binning *own = (binning *)resource;
-    const bin *to = route(bins_of(own), bytes, alignment);
+    const bin *to = smallest(bins_of(own), bytes);
 
-    if (to != NULL && is_own(to)) {
+    if (__builtin_expect(is_own(to) && alignment <= CRMM_DEVICE_ALIGNMENT, 1)) {
         return allocate_from(to, how, ptr);
     }
-    return allocate_other(own, to != NULL ? to->resource : own->upstream, how, bytes, alignment,
-                          ptr);
+    return allocate_other(own, how, bytes, alignment, ptr);
 }
 
 static inline void deallocate(crmm_resource *resource, call how, void *ptr, size_t bytes,
                               size_t alignment)
 {
     binning *own = (binning *)resource;
-    const bin *from = route(bins_of(own), bytes, alignment);
+    const bin *from = smallest(bins_of(own), bytes);
 
-    if (from != NULL && is_own(from) && crmm_priv_fixed_size_owns(from->resource, ptr)) {
+    if (__builtin_expect(is_own(from) && alignment <= CRMM_DEVICE_ALIGNMENT &&
+                             crmm_priv_fixed_size_owns(from->resource, ptr),
+                         1)) {
         deallocate_to(from, how, ptr);
         return;
     }
@@ -338,6 +343,7 @@ static void binning_deallocate_ptr(crmm_resource *resource, crmm_stream stream, 
     if (owner != NULL) {
         crmm_deallocate_ptr(owner->resource, stream, ptr);
     } else if (crmm_priv_blocks_take_any(&own->others, ptr, &block) == CRMM_PRIV_BLOCK_TAKEN) {
+        crmm_priv_books_subtract(&own->books, block.bytes);
         give_back(own, block.origin, how, ptr, block.bytes, block.alignment);
     } else {
         report_unknown(own, ptr, 0, 0);
@@ -374,34 +380,26 @@ static crmm_status binning_trim(crmm_resource *resource, size_t bytes_to_keep, s
 /* Own bins are told of by themselves; of other resources only what came from here counts. */
 static crmm_status binning_info(const crmm_resource *resource, crmm_memory_info *info)
 {
-    binning *own = (binning *)(uintptr_t)resource;
+    const binning *own = (const binning *)resource;
     const bins *all = bins_of(own);
-    size_t bytes = 0;
-    size_t count = crmm_priv_blocks_count(&own->others, &bytes);
-    crmm_memory_info sum = {.live = bytes, .allocations = count, .held = bytes};
 
+    crmm_priv_books_info(&own->books, info);
     for (size_t i = 0; i < all->count; i++) {
         crmm_memory_info one = {.struct_size = sizeof(one)};
         if (!is_own(&all->list[i]) ||
             crmm_resource_info(all->list[i].resource, &one) != CRMM_SUCCESS) {
             continue;
         }
-        sum.live += one.live;
-        sum.allocations += one.allocations;
-        sum.held += one.held;
-        sum.cached += one.cached;
-        sum.pending += one.pending;
-        sum.largest_free =
-            one.largest_free > sum.largest_free ? one.largest_free : sum.largest_free;
+        info->live += one.live;
+        info->allocations += one.allocations;
+        info->held += one.held;
+        info->cached += one.cached;
+        info->pending += one.pending;
+        info->peak_live += one.peak_live;
+        info->peak_held += one.peak_held;
+        info->largest_free =
+            one.largest_free > info->largest_free ? one.largest_free : info->largest_free;
     }
-    crmm_priv_lock_acquire(&own->lock);
-    own->peak_live = sum.live > own->peak_live ? sum.live : own->peak_live;
-    own->peak_held = sum.held > own->peak_held ? sum.held : own->peak_held;
-    sum.peak_live = own->peak_live;
-    sum.peak_held = own->peak_held;
-    crmm_priv_lock_release(&own->lock);
-    sum.struct_size = info->struct_size;
-    *info = sum;
     return CRMM_SUCCESS;
 }
 
@@ -467,7 +465,31 @@ static const crmm_resource_ops binning_ops = {
     .describe = binning_describe,
 };
 
+bool crmm_priv_binning_all(const crmm_resource *resource, bool (*holds)(const crmm_resource *bin))
+{
+    if (resource->ops != &binning_ops) {
+        return true;
+    }
+    const bins *all = bins_of((const binning *)resource);
+    size_t i = 0;
+    while (i < all->count && holds(all->list[i].resource)) {
+        i++;
+    }
+    return i == all->count;
+}
+
 /* ---- adding bins ---- */
+
+/* Of so many bins, to be filled, and upstream behind them. */
+static bins *allocate_bins(size_t count)
+{
+    bins *all = calloc(1, sizeof(*all) + (count + 1) * sizeof(all->list[0]));
+
+    if (all != NULL) {
+        all->count = count;
+    }
+    return all;
+}
 
 /* A table with one bin more, published; takes the reference of its resource over if it succeeds. */
 static crmm_status publish(binning *own, bin added)
@@ -476,16 +498,12 @@ static crmm_status publish(binning *own, bin added)
 
     crmm_priv_lock_acquire(&own->lock);
     bins *before = own->bins;
-    size_t at = lower_bound(before, added.size);
-    bins *all = NULL;
-    bool is_there = at < before->count && before->list[at].size == added.size;
-    if (!is_there) {
-        all = malloc(sizeof(*all) + (before->count + 1) * sizeof(all->list[0]));
-    }
+    size_t at = (size_t)(lower_bound(before, added.size) - before->list);
+    bool is_there = before->list[at].size == added.size;
+    bins *all = is_there ? NULL : allocate_bins(before->count + 1);
     if (all != NULL) {
         all->before = before;
-        all->count = before->count + 1;
-        for (size_t i = 0; i < all->count; i++) {
+        for (size_t i = 0; i <= all->count; i++) {
             all->list[i] = i < at ? before->list[i] : i == at ? added : before->list[i - 1];
         }
         set_first(all);
@@ -503,10 +521,7 @@ static crmm_status publish(binning *own, bin added)
 
 static bool has_bin(const binning *own, size_t size)
 {
-    const bins *all = bins_of(own);
-    size_t at = lower_bound(all, size);
-
-    return at < all->count && all->list[at].size == size;
+    return lower_bound(bins_of(own), size)->size == size;
 }
 
 /* A new bin of blocks of one size, which is a multiple of CRMM_DEVICE_ALIGNMENT. */
@@ -642,13 +657,15 @@ static crmm_status add_exponents(binning *own, uint64_t first, uint64_t last)
 static binning *make(crmm_resource *upstream)
 {
     binning *created = crmm_resource_storage_allocate(sizeof(*created));
-    bins *none = calloc(1, sizeof(*none));
+    bins *none = allocate_bins(0);
 
     if (created == NULL || none == NULL || !crmm_priv_blocks_init(&created->others)) {
         free(none);
         free(created);
         return NULL;
     }
+    none->list[0] = (bin){.size = SIZE_MAX, .resource = upstream};
+    set_first(none);
     created->bins = none;
     created->lock = (crmm_priv_lock)CRMM_PRIV_LOCK_INITIALIZER;
     created->upstream = crmm_resource_retain(upstream);

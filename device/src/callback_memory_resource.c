@@ -23,7 +23,13 @@ static crmm_status callback_allocate(crmm_resource *resource, crmm_stream stream
                                      size_t alignment, void **ptr)
 {
     callback_resource *own = (callback_resource *)resource;
-    return own->calls.allocate(stream, bytes, alignment, ptr, own->user_data);
+
+    crmm_status status = own->calls.allocate(stream, bytes, alignment, ptr, own->user_data);
+    if (status != CRMM_SUCCESS && crmm_last_error()->status != status) {
+        return FAIL_BYTES(status, 0, bytes, "%s: the program's function gave no %zu bytes: %s",
+                          class_name, bytes, crmm_status_string(status));
+    }
+    return status;
 }
 
 static void callback_deallocate(crmm_resource *resource, crmm_stream stream, void *ptr,

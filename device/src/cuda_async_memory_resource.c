@@ -19,13 +19,15 @@ static const crmm_resource_ops cuda_async_ops = CRMM_PRIV_MEM_POOL_OPS;
 
 /* Let the peers in. The owner needs no leave, and CUDA would not take it away. */
 static crmm_status open_to_peers(crmm_mem_pool pool, int device,
-                                 const crmm_cuda_async_memory_resource_options *options)
+                                 const crmm_cuda_async_memory_resource_options *options,
+                                 size_t *count)
 {
     crmm_status status = CRMM_SUCCESS;
 
     for (size_t i = 0; status == CRMM_SUCCESS && i < options->peer_device_count; i++) {
         if (options->peer_devices[i] != device) {
             status = crmm_priv_cuda_pool_open_to(pool, options->peer_devices[i]);
+            *count += 1;
         }
     }
     return status;
@@ -44,17 +46,21 @@ static crmm_status prime(crmm_mem_pool pool, size_t bytes)
                           "%s: an initial_pool_size of %zu bytes is more than can exist",
                           class_name, bytes);
     }
-    crmm_status status = crmm_priv_cuda_pool_allocate(class_name, pool, NULL, bytes, &ptr);
+    crmm_status status = crmm_priv_mem_pool_check_legacy(class_name, bytes);
+    if (status == CRMM_SUCCESS) {
+        status = crmm_priv_cuda_pool_allocate(class_name, pool, NULL, bytes, &ptr);
+    }
     return status != CRMM_SUCCESS
                ? status
                : crmm_priv_cuda_check("cudaFreeAsync", crmm_priv_cuda_pool_free(ptr, NULL));
 }
 
-static crmm_status make_pool(int device, const crmm_cuda_async_memory_resource_options *options,
-                             crmm_mem_pool *pool)
+static crmm_status make_pool(crmm_priv_mem_pool_resource *created, int device,
+                             const crmm_cuda_async_memory_resource_options *options)
 {
-    const crmm_priv_pool_request request = {.device = device,
-                                            .handle_types = options->export_handle_type};
+    crmm_priv_pool_request request = {
+        .device = device, .handle_types = options->export_handle_type, .decompresses = true};
+    crmm_mem_pool pool = NULL;
     uint64_t threshold = options->release_threshold;
 
     if (!crmm_priv_cuda_can_export(device, options->export_handle_type)) {
@@ -62,34 +68,33 @@ static crmm_status make_pool(int device, const crmm_cuda_async_memory_resource_o
                     "%s: options->export_handle_type %llu is not supported by device %d",
                     class_name, (unsigned long long)options->export_handle_type, device);
     }
-    crmm_status status = crmm_priv_cuda_pool_create(&request, pool);
+    crmm_status status = crmm_priv_cuda_pool_create(&request, &pool);
     if (status != CRMM_SUCCESS) {
         return status;
     }
     threshold = threshold == 0 ? UINT64_MAX : threshold == CRMM_RELEASE_ALL ? 0 : threshold;
-    status = crmm_priv_cuda_pool_set_threshold(*pool, threshold);
+    status = crmm_priv_cuda_pool_set_threshold(pool, threshold);
     if (status == CRMM_SUCCESS) {
-        status = open_to_peers(*pool, device, options);
+        status = open_to_peers(pool, device, options, &created->peer_count);
     }
     if (status == CRMM_SUCCESS) {
-        status = prime(*pool, options->initial_pool_size);
+        status = prime(pool, options->initial_pool_size);
     }
     if (status != CRMM_SUCCESS) {
-        (void)crmm_priv_cuda_pool_destroy(*pool);
+        (void)crmm_priv_cuda_pool_destroy(pool);
+        return status;
     }
-    return status;
+    crmm_priv_mem_pool_adopt(created, pool, true);
+    created->handle_types = options->export_handle_type;
+    created->decompresses = request.decompresses;
+    return CRMM_SUCCESS;
 }
 
 static crmm_status fill(crmm_priv_mem_pool_resource *created, int device,
                         const crmm_cuda_async_memory_resource_options *options)
 {
     if (crmm_priv_cuda_has_pools(device)) {
-        crmm_mem_pool pool = NULL;
-        crmm_status status = make_pool(device, options, &pool);
-        if (status == CRMM_SUCCESS) {
-            crmm_priv_mem_pool_adopt(created, pool, true);
-        }
-        return status;
+        return make_pool(created, device, options);
     }
     if (options->require != 0) {
         return FAIL(CRMM_ERROR_UNSUPPORTED, 0, "%s: device %d has no memory pools", class_name,

@@ -48,15 +48,13 @@ void crmm_priv_mem_pool_adopt(crmm_priv_mem_pool_resource *own, crmm_mem_pool po
 
 /* ---- allocation ---- */
 
-/* The device current for the default streams, which are the current device's; others know theirs.
- */
-static int enter_device(const crmm_resource *resource, crmm_stream stream, int *previous)
+static void raise_peak(size_t *peak, size_t value)
 {
-    bool is_default =
-        stream == NULL || stream == CRMM_STREAM_LEGACY || stream == CRMM_STREAM_PER_THREAD;
+    size_t before = __atomic_load_n(peak, __ATOMIC_RELAXED);
 
-    return crmm_priv_cuda_try_enter_device(is_default ? crmm_resource_device(resource) : -1,
-                                           previous);
+    while (value > before && !__atomic_compare_exchange_n(peak, &before, value, true,
+                                                          __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    }
 }
 
 /* The books of an allocation that was made. */
@@ -73,8 +71,8 @@ static crmm_status enter_in_books(crmm_priv_mem_pool_resource *own, crmm_stream 
     }
     crmm_priv_books_add(&own->books, bytes);
     if (!own->owned && crmm_priv_held_is_watched() &&
-        crmm_priv_cuda_pool_usage(own->pool, &usage) == 0 && usage.reserved > own->peak_held) {
-        own->peak_held = usage.reserved;
+        crmm_priv_cuda_pool_usage(own->pool, &usage) == 0) {
+        raise_peak(&own->peak_held, usage.reserved);
     }
     return CRMM_SUCCESS;
 }
@@ -110,7 +108,8 @@ crmm_status crmm_priv_mem_pool_allocate(crmm_resource *resource, crmm_stream str
                           CRMM_DEVICE_ALIGNMENT);
     }
     int previous = -1;
-    int code = enter_device(resource, stream, &previous);
+    int code =
+        crmm_priv_cuda_try_enter_for_stream(crmm_resource_device(resource), stream, &previous);
     if (code != 0) {
         return crmm_priv_cuda_check("cudaSetDevice", code);
     }
@@ -122,10 +121,8 @@ crmm_status crmm_priv_mem_pool_allocate(crmm_resource *resource, crmm_stream str
     return status == CRMM_SUCCESS ? enter_in_books(own, stream, bytes, alignment, *ptr) : status;
 }
 
-/* The legacy stream cannot be used while a blocking stream is being captured. */
-static crmm_status refuse_captured_legacy(const crmm_resource *resource, size_t bytes)
+crmm_status crmm_priv_mem_pool_check_legacy(const char *who, size_t bytes)
 {
-    const char *who = crmm_resource_name(resource);
     bool capturing = false;
 
     int code = crmm_priv_cuda_capturing(NULL, &capturing);
@@ -154,7 +151,7 @@ crmm_status crmm_priv_mem_pool_allocate_sync(crmm_resource *resource, size_t byt
     if (status != CRMM_SUCCESS) {
         return status;
     }
-    status = refuse_captured_legacy(resource, bytes);
+    status = crmm_priv_mem_pool_check_legacy(crmm_resource_name(resource), bytes);
     if (status == CRMM_SUCCESS) {
         status = crmm_priv_mem_pool_allocate(resource, NULL, bytes, alignment, &memory);
     }
@@ -190,7 +187,8 @@ void crmm_priv_mem_pool_deallocate(crmm_resource *resource, crmm_stream stream, 
         return;
     }
     int previous = -1;
-    int code = enter_device(resource, stream, &previous);
+    int code =
+        crmm_priv_cuda_try_enter_for_stream(crmm_resource_device(resource), stream, &previous);
     if (code == 0) {
         code = crmm_priv_cuda_pool_free(ptr, stream);
         crmm_priv_cuda_leave_device(previous);
@@ -345,6 +343,7 @@ crmm_status crmm_priv_mem_pool_info(const crmm_resource *resource, crmm_memory_i
 size_t crmm_priv_mem_pool_describe(const crmm_resource *resource, char *text, size_t size)
 {
     const crmm_priv_mem_pool_resource *own = (const crmm_priv_mem_pool_resource *)resource;
+    char pool[128] = "foreign pool";
     int length;
 
     if (own->fallback != NULL) {
@@ -352,9 +351,13 @@ size_t crmm_priv_mem_pool_describe(const crmm_resource *resource, char *text, si
                           crmm_resource_name(resource), crmm_resource_device(resource));
         return crmm_priv_describe_over(own->fallback, text, size, (size_t)length);
     }
-    length =
-        snprintf(text, size, "%s (device %d, %s pool, %zu retries after a trim)",
-                 crmm_resource_name(resource), crmm_resource_device(resource),
-                 own->owned ? "own" : "foreign", __atomic_load_n(&own->retries, __ATOMIC_RELAXED));
+    if (own->owned) {
+        (void)snprintf(pool, sizeof(pool), "own pool, export types %llu, %zu peers%s",
+                       (unsigned long long)own->handle_types, own->peer_count,
+                       own->decompresses ? ", hardware decompression" : "");
+    }
+    length = snprintf(text, size, "%s (device %d, %s, %zu retries after a trim)",
+                      crmm_resource_name(resource), crmm_resource_device(resource), pool,
+                      __atomic_load_n(&own->retries, __ATOMIC_RELAXED));
     return (size_t)length;
 }

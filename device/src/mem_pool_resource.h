@@ -21,7 +21,10 @@ typedef struct crmm_priv_mem_pool_resource {
     crmm_priv_ledger *ledger; /* used with validation only */
     crmm_priv_ledger own_ledger;
     size_t peak_held; /* of a foreign pool, whose own mark may be older; when that is watched */
-    bool owned;       /* the pool is destroyed with the resource */
+    bool owned;       /* the pool is destroyed with the resource; what follows is of such ones */
+    bool decompresses;
+    uint64_t handle_types;
+    size_t peer_count; /* devices that were let in beside the owner */
 } crmm_priv_mem_pool_resource;
 
 /*
@@ -38,6 +41,11 @@ void crmm_priv_mem_pool_adopt(crmm_priv_mem_pool_resource *own, crmm_mem_pool po
 
 /* Whether a resource is of one of these classes; NULL is not. */
 bool crmm_priv_is_mem_pool_resource(const crmm_resource *resource);
+
+/* Whether so many bytes may be asked for on the current device's legacy stream: not while a
+ * blocking stream is being captured, and asking would kill the capture. Described in the name of
+ * `who`. */
+crmm_status crmm_priv_mem_pool_check_legacy(const char *who, size_t bytes);
 
 /* The operations. */
 crmm_status crmm_priv_mem_pool_allocate(crmm_resource *resource, crmm_stream stream, size_t bytes,

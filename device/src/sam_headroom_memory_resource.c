@@ -7,6 +7,7 @@
 #include <crmm/device/system_memory_resource.h>
 #include <crmm/internal/fail.h>
 #include <crmm/internal/floor.h>
+#include <crmm/internal/report.h>
 #include <crmm/internal/resource.h>
 
 static const char class_name[] = "sam_headroom_memory_resource";
@@ -56,8 +57,10 @@ static crmm_status advise(const sam_headroom *own, char *ptr, size_t bytes)
 
 /* ---- operations ---- */
 
-static crmm_status sam_allocate_sync(crmm_resource *resource, size_t bytes, size_t alignment,
-                                     void **ptr)
+/* By the calls of the heap's own resource, which act on the device that is current, and whose
+ * answers to captured streams and work that is pending hold here. */
+static crmm_status allocate(crmm_resource *resource, bool is_sync, crmm_stream stream, size_t bytes,
+                            size_t alignment, void **ptr)
 {
     crmm_resource *upstream = crmm_system_memory_resource();
     void *memory = NULL;
@@ -67,7 +70,8 @@ static crmm_status sam_allocate_sync(crmm_resource *resource, size_t bytes, size
     if (status != CRMM_SUCCESS) {
         return status;
     }
-    status = crmm_allocate_sync(upstream, bytes, alignment, &memory);
+    status = is_sync ? crmm_allocate_sync(upstream, bytes, alignment, &memory)
+                     : crmm_allocate(upstream, stream, bytes, alignment, &memory);
     crmm_priv_cuda_leave_device(previous);
     if (status != CRMM_SUCCESS) {
         return status;
@@ -81,11 +85,16 @@ static crmm_status sam_allocate_sync(crmm_resource *resource, size_t bytes, size
     return CRMM_SUCCESS;
 }
 
+static crmm_status sam_allocate_sync(crmm_resource *resource, size_t bytes, size_t alignment,
+                                     void **ptr)
+{
+    return allocate(resource, true, NULL, bytes, alignment, ptr);
+}
+
 static crmm_status sam_allocate(crmm_resource *resource, crmm_stream stream, size_t bytes,
                                 size_t alignment, void **ptr)
 {
-    (void)stream; /* nothing is queued on it: heap memory is there at once */
-    return sam_allocate_sync(resource, bytes, alignment, ptr);
+    return allocate(resource, false, stream, bytes, alignment, ptr);
 }
 
 static void sam_deallocate_sync(crmm_resource *resource, void *ptr, size_t bytes, size_t alignment)
@@ -97,8 +106,25 @@ static void sam_deallocate_sync(crmm_resource *resource, void *ptr, size_t bytes
 static void sam_deallocate(crmm_resource *resource, crmm_stream stream, void *ptr, size_t bytes,
                            size_t alignment)
 {
-    (void)resource;
+    int previous = -1;
+    int code =
+        crmm_priv_cuda_try_enter_for_stream(crmm_resource_device(resource), stream, &previous);
+
+    if (code != 0) {
+        crmm_priv_report((crmm_misuse){.kind = crmm_priv_cuda_is_forked(code) ? CRMM_MISUSE_FORKED
+                                                                              : CRMM_MISUSE_CUDA,
+                                       .native_code = code,
+                                       .resource_name = class_name,
+                                       .ptr = ptr,
+                                       .bytes = bytes,
+                                       .alignment = alignment},
+                         "%s: device %d cannot be made current to free %p: %s (%s)", class_name,
+                         crmm_resource_device(resource), ptr, crmm_priv_cuda_error_name(code),
+                         crmm_priv_cuda_error_text(code));
+        return;
+    }
     crmm_deallocate(crmm_system_memory_resource(), stream, ptr, bytes, alignment);
+    crmm_priv_cuda_leave_device(previous);
 }
 
 static bool sam_is_equal(const crmm_resource *resource, const crmm_resource *other)

@@ -259,6 +259,45 @@ Test(arena_memory_resource, gathers_what_threads_leave)
     crmm_resource_release(&mr);
 }
 
+typedef struct maker {
+    crmm_resource *mr;
+    void *small;
+} maker;
+
+static void *make_small(void *data)
+{
+    maker *own = data;
+
+    if (crmm_allocate(own->mr, CRMM_STREAM_PER_THREAD, 256, 256, &own->small) != CRMM_SUCCESS) {
+        own->small = NULL;
+    }
+    return NULL;
+}
+
+/* User report 8: another thread has everything gathered, for a request that fails, and gives back a
+ * block of the first one's per-thread stream. */
+Test(arena_memory_resource, takes_back_what_another_thread_made)
+{
+    pthread_t thread;
+    void *none = &thread;
+
+    need_devices(1);
+    misuse_recorder_start();
+    cudaStream_t stream = make_stream();
+    maker made = {.mr = make(crmm_cuda_memory_resource(), 2 * MIB)};
+    cr_assert(pthread_create(&thread, NULL, make_small, &made) == 0);
+    (void)pthread_join(thread, NULL);
+    cr_assert(made.small != NULL);
+    expect_status(crmm_allocate(made.mr, stream, 2 * MIB, 256, &none), CRMM_ERROR_OUT_OF_MEMORY);
+    crmm_deallocate(made.mr, stream, made.small, 256, 256);
+    expect_equal(info_of(made.mr).live, 0);
+    void *all = take(made.mr, stream, 2 * MIB);
+    crmm_deallocate(made.mr, stream, all, 2 * MIB, 256);
+    crmm_resource_release(&made.mr);
+    cuda(cudaStreamDestroy(stream));
+    expect_equal(misuse_recorded()->count, 0);
+}
+
 /* User report 8: a block of the per-thread stream comes back after everything was gathered. */
 Test(arena_memory_resource, takes_back_on_any_stream)
 {

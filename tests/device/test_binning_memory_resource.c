@@ -179,6 +179,33 @@ Test(binning_memory_resource, the_smallest_bin_serves_and_upstream_the_rest)
     crmm_resource_release(&mr);
 }
 
+/* Sizes between the same two powers of two, each side of every edge. */
+Test(binning_memory_resource, bins_may_lie_as_close_as_they_like)
+{
+    enum { BINS = 5 };
+    static const size_t sizes[BINS] = {256, 512, 768, 1024, 1280};
+    mock_resource bins[BINS];
+    mock_resource upstream;
+    void *ptr = NULL;
+
+    mock_resource_init(&upstream, CRMM_HOST_ACCESSIBLE);
+    crmm_resource *mr = make(&upstream.base, 0, 0);
+    for (size_t k = 0; k < BINS; k++) {
+        size_t i = (k * 2 + 1) % BINS; /* in no order */
+        mock_resource_init(&bins[i], CRMM_HOST_ACCESSIBLE);
+        expect_success(crmm_binning_memory_resource_add_bin(mr, sizes[i], &bins[i].base));
+    }
+    for (size_t bytes = 1; bytes <= 1400; bytes++) {
+        size_t i = (bytes - 1) / 256;
+        mock_resource *by = i < BINS ? &bins[i] : &upstream;
+        expect_success(crmm_allocate_sync(mr, bytes, 16, &ptr));
+        cr_assert(by->live == 1, "%zu bytes", bytes);
+        crmm_deallocate_sync(mr, ptr, bytes, 16);
+        cr_assert(by->live == 0, "%zu bytes", bytes);
+    }
+    crmm_resource_release(&mr);
+}
+
 Test(binning_memory_resource, own_bins_give_whole_blocks)
 {
     mock_resource upstream;
@@ -207,7 +234,30 @@ Test(binning_memory_resource, own_bins_give_whole_blocks)
     expect_equal(released, 128 * (1024 + 2048 + 4096));
     expect_equal(upstream.live, 0);
     expect_equal(info_of(mr).held, 0);
-    expect_equal(info_of(mr).peak_held, 128 * (1024 + 2048 + 4096));
+    expect_equal(info_of(mr).peak_held, 128 * (1024 + 2048 + 4096) + 5000); /* of upstream's */
+    crmm_resource_release(&mr);
+}
+
+/* Of other resources' blocks exactly, also if nobody asked meanwhile. */
+Test(binning_memory_resource, peaks_are_those_of_its_parts)
+{
+    mock_resource upstream;
+    void *ptrs[3] = {NULL};
+
+    mock_resource_init(&upstream, CRMM_HOST_ACCESSIBLE);
+    crmm_resource *mr = make(&upstream.base, 10, 12);
+    expect_success(crmm_allocate_sync(mr, 1000, 256, &ptrs[0]));
+    expect_success(crmm_allocate_sync(mr, 4000, 256, &ptrs[1]));
+    expect_success(crmm_allocate_sync(mr, 5000, 256, &ptrs[2]));
+    crmm_deallocate_ptr(mr, NULL, ptrs[2]);
+    expect_equal(info_of(mr).peak_live, 1024 + 4096 + 5000);
+    crmm_deallocate_sync(mr, ptrs[0], 1000, 256);
+    crmm_deallocate_sync(mr, ptrs[1], 4000, 256);
+    crmm_memory_info info = info_of(mr);
+    expect_equal(info.live, 0);
+    expect_equal(info.allocations, 0);
+    expect_equal(info.peak_live, 1024 + 4096 + 5000);
+    expect_equal(info.peak_held, 128 * (1024 + 2048 + 4096) + 5000);
     crmm_resource_release(&mr);
 }
 

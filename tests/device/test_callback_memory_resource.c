@@ -30,6 +30,9 @@ static crmm_status take(crmm_stream stream, size_t bytes, size_t alignment, void
     own->stream = stream;
     own->bytes = bytes;
     own->alignment = alignment;
+    if (own->fail_with == CRMM_ERROR_IO) {
+        return CRMM_ERROR_IO; /* and not a word about it */
+    }
     if (own->fail_with != CRMM_SUCCESS) {
         return crmm_set_last_error(own->fail_with, 17, "told to fail");
     }
@@ -171,6 +174,11 @@ Test(callback_memory_resource, failures_pass_through)
     expect_failure(crmm_allocate(mr, NULL, 8, 8, &ptr), CRMM_ERROR_LIMIT_EXCEEDED, "told to fail");
     expect_equal(crmm_last_error()->native_code, 17);
     expect_status(crmm_allocate_sync(mr, 8, 8, &ptr), CRMM_ERROR_LIMIT_EXCEEDED);
+    /* The record is not that of an earlier failure. */
+    own.fail_with = CRMM_ERROR_IO;
+    expect_failure(crmm_allocate(mr, NULL, 8, 8, &ptr), CRMM_ERROR_IO, "gave no 8 bytes");
+    expect_equal(crmm_last_error()->native_code, 0);
+    expect_equal(crmm_last_error()->requested_bytes, 8);
     cr_assert(ptr == &own);
     crmm_resource_release(&mr);
 }

@@ -393,6 +393,27 @@ Test(cuda_async_memory_resource, allocations_can_be_captured)
     crmm_resource_release(&mr);
 }
 
+/* The legacy stream must be left alone then, and memory for the start is taken on it. */
+Test(cuda_async_memory_resource, an_initial_size_leaves_captures_valid)
+{
+    cudaStream_t blocking = NULL;
+    cudaGraph_t graph = NULL;
+    crmm_resource *mr = NULL;
+
+    need_devices(1);
+    cuda(cudaStreamCreate(&blocking));
+    cuda(cudaStreamBeginCapture(blocking, cudaStreamCaptureModeGlobal));
+    expect_failure(
+        crmm_cuda_async_memory_resource_create(
+            CRMM_OPTIONS(crmm_cuda_async_memory_resource, .initial_pool_size = 1 << 20), &mr),
+        CRMM_ERROR_UNSUPPORTED, "forbids allocating 1048576 bytes on the legacy stream");
+    cr_assert(mr == NULL);
+    cuda(cudaStreamEndCapture(blocking, &graph));
+    cuda(cudaGraphDestroy(graph));
+    cuda(cudaStreamDestroy(blocking));
+    expect_equal(cudaGetLastError(), cudaSuccess);
+}
+
 Test(cuda_async_memory_resource, leave_captures_of_other_streams_valid)
 {
     cudaGraph_t graph = NULL;

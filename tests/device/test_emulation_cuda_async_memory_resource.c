@@ -46,6 +46,29 @@ Test(emulation_cuda_async_memory_resource, without_pools_falls_back_or_fails_as_
     expect_status(crmm_cuda_async_view_memory_resource_create(some, &mr), CRMM_ERROR_UNSUPPORTED);
 }
 
+/* User report 81: drivers before 11.5 ordered frees of their pools wrongly. The runtimes that this
+ * library is for (12.0 on) work with none of these, so there is no list of drivers, and nothing to
+ * override: creation fails with the runtime's reason, by its fallback too. */
+Test(emulation_cuda_async_memory_resource, a_driver_that_misorders_frees_is_refused_by_the_runtime)
+{
+    static const int drivers[] = {11040, 11050, 11080};
+
+    for (size_t i = 0; i < sizeof(drivers) / sizeof(drivers[0]); i++) {
+        crmm_resource *mr = NULL;
+        cudart_emulated_set_driver_version(drivers[i]);
+        for (uint64_t require = 0; require < 2; require++) {
+            expect_status(
+                crmm_cuda_async_memory_resource_create(
+                    CRMM_OPTIONS(crmm_cuda_async_memory_resource, .require = require), &mr),
+                CRMM_ERROR_CUDA);
+            expect_equal(crmm_last_error()->native_code, cudaErrorInsufficientDriver);
+            cr_assert(mr == NULL);
+        }
+    }
+    expect_equal(cudart_emulated_calls("cudaMemPoolCreate"), 0);
+    expect_equal(cudaGetLastError(), cudaSuccess);
+}
+
 /* User report 80: an attribute newer than the driver made creation fail. */
 Test(emulation_cuda_async_memory_resource, an_unknown_attribute_is_not_supported_and_no_error)
 {
@@ -148,6 +171,7 @@ Test(emulation_cuda_async_memory_resource, a_failed_allocation_is_tried_again_af
     expect_equal(cudart_emulated_calls("cudaMemPoolTrimTo"), 1);
     (void)crmm_resource_describe(mr, text, sizeof(text));
     cr_assert(strstr(text, "1 retries after a trim") != NULL, "%s", text);
+    expect_equal(cudaPeekAtLastError(), cudaSuccess); /* user report 69 */
     crmm_deallocate(mr, NULL, ptr, 1000, 256);
     crmm_resource_release(&mr);
 }
@@ -171,6 +195,43 @@ Test(emulation_cuda_async_memory_resource, a_captured_stream_is_not_waited_for)
     crmm_resource_release(&mr);
 }
 
+static void expect_description(const crmm_cuda_async_memory_resource_options *options,
+                               const char *expected)
+{
+    crmm_resource *mr = NULL;
+    char text[200];
+
+    expect_success(crmm_cuda_async_memory_resource_create(options, &mr));
+    (void)crmm_resource_describe(mr, text, sizeof(text));
+    expect_text(text, expected);
+    crmm_resource_release(&mr);
+}
+
+/* What the device and the driver had of what was asked for. */
+Test(emulation_cuda_async_memory_resource, the_description_has_what_was_chosen)
+{
+    const int peers[] = {0, 1};
+
+    cudart_emulated_set_devices(2);
+    expect_description(NULL, "cuda_async_memory_resource (device 0, own pool, export types 0, 0 "
+                             "peers, hardware decompression, 0 retries after a trim)");
+    expect_description(
+        CRMM_OPTIONS(crmm_cuda_async_memory_resource,
+                     .export_handle_type = CRMM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+                     .peer_devices = peers, .peer_device_count = 2),
+        "cuda_async_memory_resource (device 0, own pool, export types 1, 1 peers, hardware "
+        "decompression, 0 retries after a trim)");
+    /* A device that does not take the flag has a pool without it. */
+    cudart_emulated_fail("cudaMemPoolCreate", 1, 1, cudaErrorInvalidValue);
+    expect_description(NULL, "cuda_async_memory_resource (device 0, own pool, export types 0, 0 "
+                             "peers, 0 retries after a trim)");
+    /* A driver whose version is not known has not got it. */
+    cudart_emulated_fail("cudaDriverGetVersion", 1, 0, cudaErrorUnknown);
+    expect_description(NULL, "cuda_async_memory_resource (device 0, own pool, export types 0, 0 "
+                             "peers, 0 retries after a trim)");
+    expect_equal(cudaGetLastError(), cudaSuccess);
+}
+
 /* User report 90: a peer that cannot reach the memory was found out much later. */
 Test(emulation_cuda_async_memory_resource, peers_are_let_in_once_or_refused)
 {
@@ -184,6 +245,15 @@ Test(emulation_cuda_async_memory_resource, peers_are_let_in_once_or_refused)
         &mr));
     expect_equal(cudart_emulated_calls("cudaMemPoolSetAccess"), 1); /* not for the owner */
     crmm_resource_release(&mr);
+    /* User report 82: where nobody else is let in, nothing is set. */
+    expect_success(crmm_cuda_async_memory_resource_create(
+        CRMM_OPTIONS(crmm_cuda_async_memory_resource, .peer_devices = peers,
+                     .peer_device_count = 1),
+        &mr));
+    crmm_resource_release(&mr);
+    expect_success(crmm_cuda_async_memory_resource_create(NULL, &mr));
+    crmm_resource_release(&mr);
+    expect_equal(cudart_emulated_calls("cudaMemPoolSetAccess"), 1);
     cudart_emulated_set_option("no_peers", 1);
     expect_failure(crmm_cuda_async_memory_resource_create(
                        CRMM_OPTIONS(crmm_cuda_async_memory_resource, .peer_devices = peers,

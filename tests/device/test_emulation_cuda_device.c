@@ -2,6 +2,9 @@
 #include <crmm/device/cuda_device.h>
 
 #include <cudart_emulated.h>
+#include <stdio.h>
+
+#include <crmm/device/size_from_text.h>
 
 #include "cuda_support.h"
 #include "expect.h"
@@ -85,4 +88,74 @@ Test(emulation_cuda_device, a_machine_without_a_driver_is_an_error_everywhere)
                    "cudaErrorInsufficientDriver");
     expect_status(crmm_get_current_cuda_device(&number), CRMM_ERROR_CUDA);
     expect_equal(number, 77);
+}
+
+/* ---- memory that is the host's ---- */
+
+/* MemAvailable. */
+static size_t host_available(void)
+{
+    char line[256];
+    unsigned long long kib = 0;
+    FILE *file = fopen("/proc/meminfo", "r");
+
+    cr_assert(file != NULL);
+    while (fgets(line, sizeof(line), file) != NULL &&
+           sscanf(line, "MemAvailable: %llu kB", &kib) != 1) {
+    }
+    (void)fclose(file);
+    cr_assert(kib != 0, "/proc/meminfo does not say what is available");
+    return (size_t)kib * 1024;
+}
+
+/* About: other programs take memory and give it back meanwhile. */
+static void expect_about(size_t bytes, size_t expected)
+{
+    cr_assert(bytes >= expected / 2 && bytes <= expected + expected / 2, "%zu instead of %zu",
+              bytes, expected);
+}
+
+/* User report 85: on integrated devices nearly nothing seemed to be free, since CUDA takes the
+ * pages of files for used ones, and shares of what is free came to nothing. */
+Test(emulation_cuda_device, free_memory_of_an_integrated_device_is_the_hosts)
+{
+    const size_t mib = (size_t)1 << 20;
+    size_t free_bytes = 0;
+    size_t told = 0;
+    size_t bytes = 0;
+    void *block = NULL;
+
+    size_t available = host_available();
+    size_t total = 2 * available;
+    cr_assert(cudart_emulated_set_memory(0, total) == 0);
+    cuda(cudaMalloc(&block, total - 64 * mib));
+    cuda(cudaMemGetInfo(&free_bytes, &told));
+    expect_success(crmm_available_device_memory(&bytes, &told));
+    expect_equal(bytes, free_bytes); /* a device with memory of its own */
+    expect_equal(told, total);
+
+    cudart_emulated_set_attribute(0, cudaDevAttrIntegrated, 1);
+    expect_success(crmm_available_device_memory(&bytes, &told));
+    expect_about(bytes, available);
+    expect_equal(told, total);
+    expect_success(crmm_percent_of_free_device_memory(50, &bytes));
+    expect_about(bytes, available / 2);
+    expect_success(crmm_size_from_text("25%", &bytes));
+    expect_about(bytes, available / 4);
+
+    /* CUDA's figure counts where it is more, and no more than there is. */
+    cuda(cudaFree(block));
+    cuda(cudaMemGetInfo(&free_bytes, &told));
+    expect_success(crmm_available_device_memory(&bytes, &told));
+    expect_equal(bytes, free_bytes);
+    cudart_emulated_set_memory(0, 64 * mib);
+    cuda(cudaMalloc(&block, 32 * mib));
+    expect_success(crmm_available_device_memory(&bytes, &told));
+    expect_equal(bytes, 64 * mib);
+    /* A driver that does not know the attribute. */
+    cudart_emulated_fail("cudaDeviceGetAttribute", 1, 0, cudaErrorInvalidValue);
+    expect_success(crmm_available_device_memory(&bytes, &told));
+    cr_assert(bytes < 32 * mib);
+    expect_equal(cudaGetLastError(), cudaSuccess);
+    cuda(cudaFree(block));
 }

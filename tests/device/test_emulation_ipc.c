@@ -24,6 +24,21 @@ Test(emulation_ipc, a_fallback_is_as_what_it_falls_back_to)
     crmm_resource_release(&mr);
 }
 
+/* What a pool for MPI takes, it takes from cudaMalloc, chunk for chunk. */
+Test(emulation_ipc, the_preset_takes_its_memory_by_cuda_malloc)
+{
+    crmm_resource *mr = NULL;
+    void *ptr = NULL;
+
+    expect_success(crmm_mpi_safe_memory_resource_create(NULL, &mr));
+    expect_success(crmm_allocate_sync(mr, 100 << 20, 256, &ptr));
+    cr_assert(cudart_emulated_calls("cudaMalloc") > 0);
+    expect_equal(cudart_emulated_calls("cuMemCreate"), 0);
+    expect_equal(cudart_emulated_calls("cudaMallocFromPoolAsync"), 0);
+    crmm_deallocate_sync(mr, ptr, 100 << 20, 256);
+    crmm_resource_release(&mr);
+}
+
 Test(emulation_ipc, no_call_is_made)
 {
     (void)crmm_resource_is_ipc_capable(NULL);

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include <crmm/device/binning_memory_resource.h>
 #include <crmm/device/callback_memory_resource.h>
 #include <crmm/device/cuda_async_memory_resource.h>
 #include <crmm/device/cuda_memory_resource.h>
@@ -139,4 +140,77 @@ Test(ipc, a_pool_is_as_its_upstream)
     cr_assert(!answer(pool));
     crmm_resource_release(&pool);
     crmm_resource_release(&vmm);
+}
+
+/* Each bin has memory of its own, whatever the rest stands on. */
+Test(ipc, binning_is_as_all_its_bins)
+{
+    crmm_resource *bin = NULL;
+    crmm_resource *mr = NULL;
+
+    need_devices(1);
+    expect_success(crmm_binning_memory_resource_create(crmm_cuda_memory_resource(),
+                                                       CRMM_OPTIONS(crmm_binning_memory_resource,
+                                                                    .min_size_exponent = 10,
+                                                                    .max_size_exponent = 12),
+                                                       &mr));
+    cr_assert(answer(mr));
+    expect_success(crmm_mpi_safe_memory_resource_create(NULL, &bin));
+    expect_success(crmm_binning_memory_resource_add_bin(mr, 1 << 20, bin));
+    cr_assert(answer(mr));
+    crmm_resource_release(&bin);
+    expect_success(
+        crmm_binning_memory_resource_add_bin(mr, 1 << 21, crmm_managed_memory_resource()));
+    cr_assert(!answer(mr));
+    crmm_resource_release(&mr);
+}
+
+typedef struct chunks {
+    size_t count, wrong;
+} chunks;
+
+/* What a handle can be made for: the beginning of one cudaMalloc. */
+static void look_at_chunk(void *base, size_t bytes, bool added, void *user_data)
+{
+    chunks *all = user_data;
+
+    (void)bytes;
+    if (!added) {
+        return;
+    }
+    all->count++;
+#ifdef CUDART_EMULATED
+    struct cudaPointerAttributes attributes;
+    bool is_right = cudaPointerGetAttributes(&attributes, base) == cudaSuccess &&
+                    attributes.type == cudaMemoryTypeDevice;
+#else
+    cudaIpcMemHandle_t handle;
+    bool is_right = cudaIpcGetMemHandle(&handle, base) == cudaSuccess;
+#endif
+    all->wrong += !is_right;
+}
+
+/* User report 86: whatever a pool for MPI takes can be exported. */
+Test(ipc, every_chunk_of_the_preset_has_a_handle)
+{
+    enum { BLOCKS = 12 };
+    chunks all = {0};
+    crmm_resource *mr = NULL;
+    void *ptrs[BLOCKS] = {NULL};
+
+    need_devices(1);
+    expect_success(crmm_mpi_safe_memory_resource_create(CRMM_OPTIONS(crmm_pool_memory_resource,
+                                                                     .on_chunk = look_at_chunk,
+                                                                     .on_chunk_user_data = &all),
+                                                        &mr));
+    cr_assert(answer(mr));
+    for (size_t i = 0; i < BLOCKS; i++) {
+        expect_success(crmm_allocate_sync(mr, (size_t)1000 << i, 256, &ptrs[i]));
+    }
+    cr_assert(all.count > 1 && all.wrong == 0, "%zu of %zu chunks", all.wrong, all.count);
+    for (size_t i = 0; i < BLOCKS; i++) {
+        crmm_deallocate_sync(mr, ptrs[i], (size_t)1000 << i, 256);
+    }
+    crmm_resource_release(&mr);
+    expect_status(crmm_mpi_safe_memory_resource_create(NULL, NULL), CRMM_ERROR_INVALID_ARGUMENT);
 }

@@ -10,6 +10,7 @@
 #include <crmm/device/cuda_memory_resource.h>
 #include <crmm/device/managed_memory_resource.h>
 #include <crmm/device/vmm_memory_resource.h>
+#include <crmm/host/pinned_host_memory_resource.h>
 
 #include "misuse_recorder.h"
 #include "pool_support.h"
@@ -149,6 +150,30 @@ Test(pool_programs, an_idle_chunk_makes_way_below_the_maximum)
             crmm_deallocate(pool, all.a, second, cases[i].second, 256);
             crmm_resource_release(&pool);
         }
+    }
+    end(&all);
+}
+
+/* User report 4: a pool whose initial size was odd failed before equal blocks added up to its
+ * maximum, over pinned memory. */
+Test(pool_programs, equal_blocks_add_up_to_the_maximum)
+{
+    enum { BLOCKS = 8 };
+    fixture all = begin();
+    crmm_resource *upstreams[] = {crmm_pinned_host_memory_resource(), all.upstreams[0],
+                                  all.upstreams[1]};
+
+    for (size_t i = 0; i < sizeof(upstreams) / sizeof(upstreams[0]); i++) {
+        void *ptrs[BLOCKS] = {NULL};
+        crmm_resource *pool = make_pool(upstreams[i], .initial_pool_size = 1000192,
+                                        .maximum_pool_size = BLOCKS * 8 * MIB);
+        for (size_t k = 0; k < BLOCKS; k++) {
+            ptrs[k] = take(pool, all.a, 8 * MIB);
+        }
+        for (size_t k = 0; k < BLOCKS; k++) {
+            crmm_deallocate(pool, all.a, ptrs[k], 8 * MIB, 256);
+        }
+        crmm_resource_release(&pool);
     }
     end(&all);
 }

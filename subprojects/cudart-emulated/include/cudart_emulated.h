@@ -92,6 +92,9 @@ void cudart_emulated_clear_faults(void);
 
 /* Calls of a function since the last reset, refused ones included; NULL: of all functions. */
 unsigned long long cudart_emulated_calls(const char *function);
+/* Calls that came when CUDA could not be used any more: after the runtime's exit handler, or in a
+ * forked child but for those that work there. May be asked then. */
+unsigned long long cudart_emulated_late_calls(void);
 
 /* ---- kernels and memory ---- */
 

@@ -2,6 +2,8 @@
 /* What every call does first and last: process state, lock, counts, faults, last error. */
 #include "emulated.h"
 
+#include <cudart_emulated.h>
+
 #include <stdlib.h>
 
 struct engine engine = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
@@ -13,6 +15,7 @@ static _Atomic uint64_t next_thread_id = 1;
 static atomic_bool started;
 static atomic_bool unloading;
 static atomic_bool forked;
+static atomic_ullong late_calls; /* while either is true */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t thread_key;
 
@@ -148,9 +151,11 @@ static cudaError_t call_precondition(enum fn fn, unsigned flags, struct thread_s
 cudaError_t call_begin(enum fn fn, unsigned flags)
 {
     if (atomic_load_explicit(&unloading, memory_order_relaxed)) {
+        atomic_fetch_add(&late_calls, 1);
         return cudaErrorCudartUnloading;
     }
     if (atomic_load_explicit(&forked, memory_order_relaxed) && (flags & CALL_FORK_OK) == 0) {
+        atomic_fetch_add(&late_calls, 1);
         return refuse(flags, cudaErrorInitializationError);
     }
     process_start();
@@ -177,14 +182,21 @@ cudaError_t call_end(enum fn fn, unsigned flags, cudaError_t err)
     return refuse(flags, err);
 }
 
+unsigned long long cudart_emulated_late_calls(void)
+{
+    return atomic_load(&late_calls);
+}
+
 /* Functions of the last error neither wait for the lock nor need a device. */
 static bool quiet_call(enum fn fn, cudaError_t *err)
 {
     if (atomic_load(&unloading)) {
+        atomic_fetch_add(&late_calls, 1);
         *err = cudaErrorCudartUnloading;
         return false;
     }
     if (atomic_load(&forked)) {
+        atomic_fetch_add(&late_calls, 1);
         *err = cudaErrorInitializationError;
         return false;
     }

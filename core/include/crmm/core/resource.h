@@ -43,7 +43,8 @@ typedef struct crmm_memory_info {
     size_t cached;       /**< of `held`, free to be handed out */
     size_t pending;      /**< of `cached`, given back on a stream that may not have passed yet */
     size_t largest_free; /**< the longest run of free bytes within `cached` */
-    size_t peak_live;    /**< the highest `live` so far */
+    size_t peak_live;    /**< the highest `live` so far; of pools and their kin the highest that
+                            was looked at: whenever they take more memory, and by each question */
     size_t peak_held;    /**< the highest `held` so far */
     size_t allocations;  /**< number of allocations behind `live` */
 } crmm_memory_info;

@@ -22,7 +22,6 @@ typedef struct crmm_priv_blocks_shard {
     crmm_priv_block *slots; /* open addressing, linear probing */
     size_t capacity;        /* a power of two, or 0 */
     size_t used;
-    size_t bytes;                      /* of all */
     const void *last;                  /* taken out */
     char apart[CRMM_PRIV_BLOCKS_LINE]; /* so that threads on two shards share no cache line */
 } crmm_priv_blocks_shard;
@@ -63,9 +62,6 @@ bool crmm_priv_blocks_was_last(crmm_priv_blocks *blocks, const void *ptr);
 
 /* Copy one without taking it out. */
 bool crmm_priv_blocks_find(crmm_priv_blocks *blocks, const void *ptr, crmm_priv_block *block);
-
-/* How many there are, and the sum of their `bytes`. */
-size_t crmm_priv_blocks_count(crmm_priv_blocks *blocks, size_t *bytes);
 
 /* The same and one of them; with no other call in flight. */
 size_t crmm_priv_blocks_sum(const crmm_priv_blocks *blocks, size_t *bytes, const void **one);

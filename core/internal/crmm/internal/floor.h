@@ -70,6 +70,10 @@ int crmm_priv_cuda_device_uuid(int device, unsigned char uuid[16]);
  */
 crmm_status crmm_priv_cuda_enter_device(int device, int *previous);
 int crmm_priv_cuda_try_enter_device(int device, int *previous);
+
+/* The same for a call that names a stream: a default one is, to what belongs to a device, that
+ * device's; any other knows its own, and nothing is changed for it. */
+int crmm_priv_cuda_try_enter_for_stream(int device, crmm_stream stream, int *previous);
 void crmm_priv_cuda_leave_device(int previous);
 
 typedef enum crmm_priv_cuda_capability {

@@ -11,14 +11,15 @@
 #include <crmm/core/status.h>
 #include <crmm/core/stream.h>
 
-/* A pool to be made: of pinned device memory, with hardware decompression where the driver has it.
- */
+/* A pool to be made, of pinned device memory. */
 typedef struct crmm_priv_pool_request {
     int device;
     uint64_t handle_types; /* cudaMemAllocationHandleType bits */
+    bool decompresses;     /* memory that hardware can decompress to, where the driver has that and
+                              the device takes it; set to whether it is so */
 } crmm_priv_pool_request;
 
-crmm_status crmm_priv_cuda_pool_create(const crmm_priv_pool_request *request, crmm_mem_pool *pool);
+crmm_status crmm_priv_cuda_pool_create(crmm_priv_pool_request *request, crmm_mem_pool *pool);
 int crmm_priv_cuda_pool_destroy(crmm_mem_pool pool);
 
 /* Pools that CUDA has: a device's default one, its current one, and its default managed one. */

@@ -40,6 +40,9 @@ CRMM_API void crmm_binning_memory_resource_options_init(
  * pointer that is not from here, a wrong size and a block given back twice are found too. (Of a
  * block in such a bin, the size is wrong if it is more than the block has.)
  *
+ * crmm_resource_info() adds up its bins of its own making and what is alive of other resources'; so
+ * a peak is the sum of theirs, which may have been at different times.
+ *
  * Bins of its own making give alignments of up to CRMM_DEVICE_ALIGNMENT; a request for more goes
  * past them. A bin that has no memory makes the request fail: another one is not asked.
  *

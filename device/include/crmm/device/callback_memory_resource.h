@@ -23,7 +23,8 @@ typedef struct crmm_callbacks {
      * @param alignment a power of two, to be given or refused (CRMM_ERROR_UNSUPPORTED)
      * @param ptr       [out] the memory; success with NULL becomes CRMM_ERROR_BAD_ALLOC
      * @param user_data what was given at creation
-     * @return a status; describe a failure with crmm_set_last_error()
+     * @return a status; describe a failure with crmm_set_last_error(), else it is told only by its
+     *         status
      */
     crmm_status (*allocate)(crmm_stream stream, size_t bytes, size_t alignment, void **ptr,
                             void *user_data);

@@ -57,8 +57,8 @@ CRMM_API void crmm_cuda_async_memory_resource_options_init(
  * @retval CRMM_ERROR_INVALID_ARGUMENT `out` is NULL; peers without an array; no such peer device; a
  *                                     wrong struct_size
  * @retval CRMM_ERROR_UNSUPPORTED      with `require`: the device has no memory pools; a handle type
- *                                     it cannot export, a peer that cannot reach it; an option of a
- *                                     newer version is set
+ *                                     it cannot export, a peer that cannot reach it; an initial
+ * size while a blocking stream is being captured; an option of a newer version is set
  * @retval CRMM_ERROR_OUT_OF_MEMORY    the initial size, or no host memory
  * @retval CRMM_ERROR_CUDA             another CUDA call failed
  * @retval CRMM_ERROR_FORKED           in a forked child

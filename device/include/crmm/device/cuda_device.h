@@ -33,7 +33,10 @@ CRMM_API CRMM_NODISCARD crmm_status crmm_get_current_cuda_device(int *device);
 CRMM_API CRMM_NODISCARD crmm_status crmm_get_num_cuda_devices(int *count);
 
 /**
- * Memory of the current device, as CUDA tells it.
+ * Memory of the current device, as CUDA tells it. On a device that shares the host's memory
+ * (cudaDevAttrIntegrated) CUDA counts the pages of files that the system keeps as used; there, what
+ * is free is what Linux could give to programs without swapping (MemAvailable in /proc/meminfo), if
+ * that is more, up to the total.
  *
  * @param free_bytes  [out] bytes that are free now; other programs may take them at any time
  * @param total_bytes [out] bytes the device has

@@ -21,8 +21,7 @@ CRMM_BEGIN_DECLS
  *
  * A fraction is written with a point, whatever the locale. Blanks may stand around a number and its
  * unit. The last two forms are rounded down to CRMM_DEVICE_ALIGNMENT; they ask
- * crmm_available_device_memory(), so on devices that share the host's memory they know only what
- * CUDA tells. The others make no CUDA call, and 0 is 0.
+ * crmm_available_device_memory(). The others make no CUDA call, and 0 is 0.
  *
  * @param text  the text; it ends where the size does
  * @param bytes [out] the bytes; untouched on failure

@@ -19,7 +19,7 @@ count_tests() {
     fi
     echo "$1" >>"$logs"
     printf '%s: ' "$1"
-    if ! "$root/tests/summary.py" "$1"; then
+    if ! "$root/tests/summary.py" --reasons "$1"; then
         touch "$ci_root/$step.tests-failed"
         return 1
     fi

@@ -42,6 +42,21 @@ run_tests() {
     return "$status"
 }
 
+# configure_clang: the build with clang that tests run in, and that static analysis looks at.
+clang_folder=$ci_root/clang-debug
+configure_clang() {
+    CC=clang CXX=clang++ configure "$clang_folder" -Dcudart=emulated -Dtests=enabled -Dtools=enabled \
+        -Dcudart-emulated:tests=enabled -Dbuildtype=debug
+}
+
+# compile_tests FOLDER SUITE...: build only what the tests of these suites need.
+compile_tests() {
+    local folder=$1 targets
+    targets=$("$root/scripts/ci/test_targets.py" "$@")
+    # shellcheck disable=SC2086 # one word per file; names are the build's own
+    compile "$folder" $targets
+}
+
 # expect_found WHAT COMMAND...: that a tool which is built into the command finds what is wrong in it.
 expect_found() {
     local what=$1

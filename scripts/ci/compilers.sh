@@ -8,7 +8,7 @@
 
 configure_clang
 compile "$clang_folder"
-run_tests "$clang_folder" --no-suite nvcc
+run_tests "$clang_folder" --no-suite nvcc --no-suite long
 
 folder=$ci_root/gcc-release
 CC=gcc CXX=g++ configure "$folder" -Dcudart=emulated -Dcudart-emulated:tests=enabled \

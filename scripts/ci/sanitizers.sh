@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # All tests under AddressSanitizer, with leaks, and UndefinedBehaviorSanitizer. What the headers are
-# needs no program to be run, and is tested elsewhere.
+# needs no program to be run, and is tested elsewhere, as is what takes long only to find more.
 # shellcheck source=scripts/ci/common.sh
 . "$(dirname "$0")/common.sh"
 
@@ -30,7 +30,7 @@ done
 status=0
 ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1:log_path=$reports/asan \
     UBSAN_OPTIONS=print_stacktrace=1:log_path=$reports/ubsan \
-    run_tests "$folder" --no-suite headers --timeout-multiplier 4 || status=1
+    run_tests "$folder" --no-suite headers --no-suite long --timeout-multiplier 4 || status=1
 # A request that cannot be met is a warning there, and no finding.
 fail_on_files "$reports" 'a sanitizer' 'ERROR: |runtime error|SUMMARY: '
 exit "$status"

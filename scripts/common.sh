@@ -40,10 +40,10 @@ configure_for_tests() {
     configure "$1" -Dcudart=emulated -Dtests=enabled -Dtools=enabled -Dcudart-emulated:tests=enabled
 }
 
-# compile FOLDER: build all of it, quietly if it works.
+# compile FOLDER [TARGET]...: build these or all of it, quietly if it works.
 compile() {
     local log=$1.compile.log
-    if ! ninja -C "$1" >"$log" 2>&1; then
+    if ! ninja -C "$@" >"$log" 2>&1; then
         # Only what failed.
         grep -vE '^\[[0-9]+/[0-9]+\] ' "$log" | head -n 50 >&2
         return 1

@@ -29,5 +29,5 @@ if ! configure_for_tests "$folder" || ! compile "$folder"; then
 fi
 status=0
 meson test -C "$folder" --no-rebuild --print-errorlogs "$@" || status=$?
-"$root/tests/summary.py" "$folder" || status=1
+"$root/tests/summary.py" --reasons "$folder" || status=1
 exit "$status"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Counts the test cases of one or more `meson test` runs.
 
-usage: summary.py [--suite SUITE] [--failed N] [--skipped N] LOG...
+usage: summary.py [--suite SUITE] [--failed N] [--skipped N] [--reasons] LOG...
 
 LOG is a build folder, or one run's log in it without its ending (build/meson-logs/testlog). The
 last line printed is `N passed, N failed, N skipped`; the exit status is 0 if something passed and
@@ -10,14 +10,15 @@ nothing failed.
 
 The cases are those of the JUnit file. A test that died, timed out or printed an incomplete list of
 cases has no case there that failed, so the run's other log is read beside it: each test that did
-not end well counts as one failure at least.
+not end well counts as one failure at least, and so does one that is skipped without a reason.
 
 --suite counts only the tests of one Meson suite. --failed and --skipped add what a caller counted
-itself, such as checks that are no tests.
+itself, such as checks that are no tests. --reasons tells on stderr why tests were skipped.
 """
 import argparse
 import json
 import os
+import re
 import sys
 import xml.etree.ElementTree as ET
 
@@ -45,21 +46,34 @@ def suites_of(test_name):
     return head.partition(':')[2].split('+') if separator else []
 
 
-def read_results(log):
-    """Each test's result as Meson saw it; 'SILENT' for a skip that nobody asked for."""
+def skip_reasons(test):
+    """What a test says of what it skips: cases of a TAP list, or all of it with exit status 77."""
+    reasons = re.findall(r'# SKIP +(\S.*)', test['stdout'])
+    if test['returncode'] == 77 and not reasons:
+        said = (test['stdout'] + test.get('stderr', '')).split('\n')
+        reasons = [line for line in said if line.strip()][-1:]
+    return reasons
+
+
+def read_results(log, tell_reasons):
+    """Each test's result as Meson saw it; 'SILENT' for a skip without a reason."""
     results = {}
     with open(log + '.json', encoding='utf-8') as file:
         for line in file:
             test = json.loads(line)
             # Meson calls a TAP test that printed nothing, or gave up, skipped.
-            asked = test['returncode'] == 77 or '# SKIP' in test['stdout']
-            silent = test['result'] == 'SKIP' and not asked
+            reasons = skip_reasons(test)
+            silent = test['result'] == 'SKIP' and not reasons
             results[test['name']] = 'SILENT' if silent else test['result']
+            for reason in reasons if tell_reasons else []:
+                print(f'skipped: {test["name"]}: {reason}', file=sys.stderr)
+            if silent:
+                print(f'skipped without a reason: {test["name"]}', file=sys.stderr)
     return results
 
 
-def add_run(log, wanted, counts):
-    results = read_results(log)
+def add_run(log, wanted, counts, tell_reasons):
+    results = read_results(log, tell_reasons)
     failed_tests = set()
     for suite in ET.parse(log + '.junit.xml').iter('testsuite'):
         for case in suite.iter('testcase'):
@@ -90,6 +104,7 @@ def main():
     parser.add_argument('--suite')
     parser.add_argument('--failed', type=int, default=0)
     parser.add_argument('--skipped', type=int, default=0)
+    parser.add_argument('--reasons', action='store_true')
     parser.add_argument('logs', nargs='+', metavar='LOG')
     arguments = parser.parse_args()
 
@@ -97,7 +112,7 @@ def main():
     for log in arguments.logs:
         if os.path.isdir(log):
             log = os.path.join(log, 'meson-logs', 'testlog')
-        add_run(log, arguments.suite, counts)
+        add_run(log, arguments.suite, counts, arguments.reasons)
     counts.failed += arguments.failed
     counts.skipped += arguments.skipped
     print(counts)

@@ -19,7 +19,7 @@ count_tests() {
     fi
     echo "$1" >>"$logs"
     printf '%s: ' "$1"
-    if ! "$root/tests/summary.py" "$1"; then
+    if ! "$root/tests/summary.py" --reasons "$1"; then
         touch "$ci_root/$step.tests-failed"
         return 1
     fi
@@ -40,6 +40,21 @@ run_tests() {
     esac
     count_tests "$log" || return 1
     return "$status"
+}
+
+# configure_clang: the build with clang that tests run in, and that static analysis looks at.
+clang_folder=$ci_root/clang-debug
+configure_clang() {
+    CC=clang CXX=clang++ configure "$clang_folder" -Dcudart=emulated -Dtests=enabled -Dtools=enabled \
+        -Dcudart-emulated:tests=enabled -Dbuildtype=debug
+}
+
+# compile_tests FOLDER SUITE...: build only what the tests of these suites need.
+compile_tests() {
+    local folder=$1 targets
+    targets=$("$root/scripts/ci/test_targets.py" "$@")
+    # shellcheck disable=SC2086 # one word per file; names are the build's own
+    compile "$folder" $targets
 }
 
 # expect_found WHAT COMMAND...: that a tool which is built into the command finds what is wrong in it.

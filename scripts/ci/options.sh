@@ -53,7 +53,7 @@ for adaptor in $adaptors; do
     folder=$ci_root/only-$adaptor
     configure "$folder" -Dcudart=emulated -Dauto_features=disabled -Dtests=enabled \
         "-Dadaptor_$adaptor=enabled"
-    compile "$folder"
+    compile_tests "$folder" adaptors
     expect_adaptors "$folder" "$adaptor"
     run_tests "$folder" --suite adaptors
 done
@@ -70,12 +70,12 @@ for version in 12000 12050 12080; do
     echo "the CUDA interface $version"
     folder=$ci_root/cuda-$version
     configure "$folder" -Dcudart=emulated "-Dcudart-emulated:api_version=$version"
-    compile "$folder"
+    suites=(core)
     if [ "$version" = 12000 ]; then
-        run_tests "$folder" --suite core --suite device --suite containers
-    else
-        run_tests "$folder" --suite core
+        suites+=(device containers)
     fi
+    compile_tests "$folder" "${suites[@]}"
+    run_tests "$folder" "${suites[@]/#/--suite=}"
 done
 
 echo 'no toolkit'

@@ -8,7 +8,8 @@
 folder=$ci_root/threads
 configure "$folder" -Dcudart=emulated -Dcudart-emulated:tests=enabled -Db_sanitize=thread \
     -Db_lundef=false
-compile "$folder"
+suites=(threads cudart-emulated)
+compile_tests "$folder" "${suites[@]}"
 # That it works at all on this machine.
 canary=$folder/canary
 cc -fsanitize=thread -o "$canary" -x c - <<'EOF'
@@ -32,5 +33,5 @@ expect_found ThreadSanitizer setarch -R "$canary"
 # A race ends the program with this status. Address randomisation is turned off because the
 # sanitizer's fixed layout does not suit every kernel's.
 TSAN_OPTIONS=exitcode=66:second_deadlock_stack=1 \
-    run_tests "$folder" --suite threads --suite cudart-emulated --timeout-multiplier 4 \
+    run_tests "$folder" "${suites[@]/#/--suite=}" --timeout-multiplier 4 \
     --wrap 'setarch -R'

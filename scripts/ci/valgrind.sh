@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The suites under valgrind's memcheck; the emulation is below all of them, so its own tests are left
-# out, which take long, as do the pool's model and its mutants.
+# The suites under valgrind's memcheck. Left out is what takes long and runs no other code: the pool's
+# model, whole traces, and the tests of the emulation, which is below all the others.
 # shellcheck source=scripts/ci/common.sh
 . "$(dirname "$0")/common.sh"
 
@@ -19,7 +19,7 @@ wrapper+=" --leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=
 wrapper+=" --log-file=$reports/%p.log"
 status=0
 run_tests "$folder" --wrap "$wrapper" --timeout-multiplier 10 --suite crmm --no-suite headers \
-    --no-suite pool-model || status=1
+    --no-suite pool-model --no-suite whole-traces || status=1
 # The shell that runs a script is under valgrind too; each report names its program.
 ours=$(grep -rl "^==[0-9]*== Command: $folder/" "$reports" | wc -l)
 grep -rL "^==[0-9]*== Command: $folder/" "$reports" | xargs -r rm

@@ -203,7 +203,8 @@ static void run_in_bounds(void)
 int main(void)
 {
     if (is_watched()) {
-        return SKIPPED; /* a sanitizer or valgrind, which needs the memory more */
+        (void)fprintf(stderr, "skipped: a sanitizer or valgrind needs the memory that is limited\n");
+        return SKIPPED;
     }
     run_in_bounds();
     run(0);

@@ -13,6 +13,7 @@
 #include "expect.h"
 #include "misuse_recorder.h"
 #include "mock_resource.h"
+#include "same_container.h"
 
 #define DEVICE_ASYNC (CRMM_DEVICE_ACCESSIBLE | CRMM_STREAM_ORDERED)
 
@@ -24,10 +25,7 @@ static const crmm_device_buffer untouched = {
 
 static void expect_untouched(const crmm_device_buffer *buffer)
 {
-    cr_assert(buffer->data == untouched.data && buffer->size == untouched.size &&
-              buffer->capacity == untouched.capacity && buffer->alignment == untouched.alignment &&
-              buffer->stream == untouched.stream && buffer->resource == untouched.resource &&
-              buffer->device == untouched.device);
+    cr_assert(same_buffer(buffer, &untouched));
 }
 
 static void expect_empty(const crmm_device_buffer *buffer)
@@ -476,7 +474,7 @@ Test(device_buffer, a_change_between_a_captured_stream_and_another_is_refused)
                       CRMM_ERROR_UNSUPPORTED);
         expect_status(crmm_device_buffer_shrink_to_fit(&buffer, target), CRMM_ERROR_UNSUPPORTED);
         expect_capturing(captured);
-        cr_assert(memcmp(&buffer, &before, sizeof(buffer)) == 0);
+        cr_assert(same_buffer(&before, &buffer));
         cuda(cudaStreamEndCapture(captured, &graph));
         cuda(cudaGraphDestroy(graph));
         crmm_device_buffer_finish(&buffer);
@@ -527,7 +525,7 @@ Test(device_buffer, a_failed_change_changes_nothing)
     expect_status(crmm_device_buffer_reserve(&buffer, 200, stream), CRMM_ERROR_OUT_OF_MEMORY);
     expect_status(crmm_device_buffer_shrink_to_fit(&buffer, stream), CRMM_ERROR_OUT_OF_MEMORY);
     expect_status(crmm_device_buffer_resize(&buffer, SIZE_MAX, stream), CRMM_ERROR_OUT_OF_MEMORY);
-    cr_assert(memcmp(&before, &buffer, sizeof(buffer)) == 0);
+    cr_assert(same_buffer(&before, &buffer));
     expect_equal(((unsigned char *)buffer.data)[99], 0x55);
     expect_failure(crmm_device_buffer_resize(NULL, 1, stream), CRMM_ERROR_INVALID_ARGUMENT,
                    "buffer is NULL");

@@ -13,6 +13,7 @@
 #include "expect.h"
 #include "misuse_recorder.h"
 #include "mock_resource.h"
+#include "same_container.h"
 
 #define DEVICE_ASYNC (CRMM_DEVICE_ACCESSIBLE | CRMM_STREAM_ORDERED)
 
@@ -263,7 +264,7 @@ Test(device_scalar, init_refuses_bad_arguments_and_touches_nothing)
     mock.fail_with = CRMM_ERROR_OUT_OF_MEMORY;
     expect_status(crmm_device_scalar_init(&scalar, 4, &value, NULL, &mock.base),
                   CRMM_ERROR_OUT_OF_MEMORY);
-    cr_assert(memcmp(&before, &scalar, sizeof(scalar)) == 0);
+    cr_assert(same_scalar(&before, &scalar));
     expect_equal(mock.live, 0);
 }
 

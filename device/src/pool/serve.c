@@ -781,8 +781,9 @@ static void *by_waiting(const request *thrifty, bool is_direct, crmm_priv_pool_g
             ptr = look_again(req, is_direct, growth);
         }
         if (ptr == NULL && crmm_priv_pool_wait_for_all(pool) == 0) {
-            ptr = look_again(req, is_direct, growth);
+            /* Asked before: what is given back after the look was not there for it. */
             all_seen = crmm_priv_pool_is_settled(pool) && crmm_priv_pool_cached(pool) == 0;
+            ptr = look_again(req, is_direct, growth);
         } else {
             all_seen = true;
         }

@@ -12,7 +12,9 @@
 
 #define SUBBIN_BITS 3
 #define BINS (64 << SUBBIN_BITS)
-#define FIRST_REGION (4 * GIB)
+/* What the host can read, valgrind searches for pointers at the end of each process. */
+#define FIRST_HOST_REGION (GIB / 16)
+#define FIRST_DEVICE_REGION (4 * GIB)
 #define LARGEST_REGION (256 * GIB)
 #define SCAN_LIMIT 16
 
@@ -126,7 +128,7 @@ static bool grow(bool host, size_t size)
     struct arena *arena = &arenas[host];
     const int prot = host ? PROT_READ | PROT_WRITE : PROT_NONE;
     if (arena->next_region == 0) {
-        arena->next_region = FIRST_REGION;
+        arena->next_region = host ? FIRST_HOST_REGION : FIRST_DEVICE_REGION;
     }
     size_t want = arena->next_region;
     if (region_count == MAX_REGIONS) {

@@ -171,11 +171,21 @@ static void drop_half(crmm_priv_pool_cache *cache, size_t class_index)
     }
 }
 
-/* A cache that holds too much lets go of half of some classes, another few each time. */
+/* A cache that holds too much lets go of half of some classes, beginning after those of the last
+ * time. What is small as a class is not what makes it too much. */
 static void shrink(crmm_priv_pool_cache *cache)
 {
-    for (int i = 0; i < SHRINK_AT_ONCE; i++) {
-        drop_half(cache, cache->next_class);
+    const size_t budget = budget_of(cache);
+    int dropped = 0;
+
+    for (uint32_t i = 0; i < CRMM_PRIV_POOL_CLASSES && dropped < SHRINK_AT_ONCE &&
+                         cache->bytes > budget - budget / 8;
+         i++) {
+        const crmm_priv_pool_shelf *shelf = &cache->shelves[cache->next_class];
+        if (crmm_priv_pool_shelf_count(shelf) * shelf->bytes > budget / CRMM_PRIV_POOL_CLASSES) {
+            drop_half(cache, cache->next_class);
+            dropped++;
+        }
         cache->next_class = (cache->next_class + 1) % CRMM_PRIV_POOL_CLASSES;
     }
 }

@@ -12,26 +12,30 @@
 #include "page_memory.h"
 
 enum {
-    SLACK = 25,        /* the pool may hold 4 % more than was ever live before memory is moved */
-    TIGHT_SLACK = 100, /* and 1 % */
-    CHUNK_SLACK = 2    /* half as much again, before idle chunks are given back */
+    SLACK = 25,         /* the pool may hold 4 % more than was ever live before memory is moved */
+    TIGHT_SLACK = 100,  /* and 1 % */
+    CHUNK_SLACK = 2,    /* half as much again, before idle chunks are given back */
+    MOVES_PER_PAGE = 16 /* that was moved, for a page of slack more */
 };
 
-/* Moving a page takes as long for a large pool as for a small one: see docs/pool.md. */
-static const size_t MOST_SLACK = (size_t)256 << 20;
+/* Bytes of slack at first: moving a page takes as long in a large pool as in a small one. */
+static const size_t FIRST_SLACK = (size_t)192 << 20;
 
 static const size_t LARGEST_STEP = (size_t)1 << 30; /* given back at a time */
 
 /* ---- growing ---- */
 
-/* What the pool may hold beyond its peak before memory is moved, or idle chunks given back. */
+/* What the pool may hold beyond its peak before memory is moved, or idle chunks given back. Where
+ * moving goes on, it is granted more, so that all of it together takes a bounded time. */
 static size_t slack_of(const crmm_priv_pool *pool, size_t peak)
 {
     if (!pool->is_in_place) {
         return peak / (pool->is_tight ? TIGHT_SLACK : CHUNK_SLACK);
     }
     size_t slack = peak / (pool->is_tight ? TIGHT_SLACK : SLACK);
-    return slack < MOST_SLACK ? slack : MOST_SLACK;
+    uint64_t moves = __atomic_load_n(&pool->moves, __ATOMIC_RELAXED);
+    size_t most = FIRST_SLACK + (size_t)moves * (pool->page / MOVES_PER_PAGE);
+    return slack < most ? slack : most;
 }
 
 size_t crmm_priv_pool_free_limit(crmm_priv_pool *pool, size_t need)

@@ -8,9 +8,10 @@
 #include "serve.h"
 
 enum {
-    FIRST_LIMIT = 2,         /* blocks of a class, until it turns out to be used */
-    MOST_OF_THREAD = 64,     /* caches of one thread in one pool */
-    SHARE = 16,              /* caches together hold a sixteenth of the pool */
+    FETCHED = 8,         /* an eighth of what a class may have comes with one that was missing */
+    FIRST_LIMIT = 2,     /* blocks of a class, until it turns out to be used */
+    MOST_OF_THREAD = 64, /* caches of one thread in one pool */
+    SHARE = 16,          /* caches together hold a sixteenth of the pool */
     LOWEST_BUDGET = 1 << 20, /* bytes */
     FIRST_FENCE = 64 << 10,  /* bytes given back on a new stream before it is fenced */
     SHRINK_AT_ONCE = 8,      /* classes to make smaller when the cache is full */
@@ -254,7 +255,7 @@ uint32_t crmm_priv_pool_cache_missed(crmm_priv_pool_cache *cache, size_t class_i
     bool is_room = class_index < CRMM_PRIV_POOL_SMALL_CLASSES &&
                    cache->bytes + limit * shelf->bytes < budget_of(cache);
     crmm_priv_bias_unlock(&cache->lock);
-    return is_room ? limit / 2 : 0;
+    return is_room ? (limit + FETCHED - 1) / FETCHED : 0;
 }
 
 uint32_t crmm_priv_pool_cache_fill(crmm_priv_pool_cache *cache, size_t class_index, void **blocks,

@@ -10,6 +10,7 @@
 #include <crmm/core/log.h>
 #include <crmm/device/cuda_memory_resource.h>
 #include <crmm/device/vmm_memory_resource.h>
+#include <crmm/interfaces/resource.h>
 
 #include "../../device/src/pool/pool.h"
 #include "pool_support.h"
@@ -418,6 +419,95 @@ Test(pool_reports, pairs_on_own_streams_need_no_common_lock, .timeout = 60)
     expect_sound_books(mr);
     (void)pthread_barrier_destroy(&barrier);
     crmm_resource_release(&mr);
+}
+
+/* ---- user report 23: many threads that met an empty pool each made it grow ---- */
+
+/* Memory of the C heap that takes its time, and notices who else asks meanwhile. */
+typedef struct slow_resource {
+    struct crmm_resource base;
+    int calls, inside, most_inside;
+} slow_resource;
+
+static crmm_status slow_allocate(crmm_resource *resource, size_t bytes, size_t alignment,
+                                 void **ptr)
+{
+    slow_resource *own = (slow_resource *)resource;
+    const struct timespec time = {.tv_nsec = 20000000};
+
+    (void)__atomic_add_fetch(&own->calls, 1, __ATOMIC_RELAXED);
+    int inside = __atomic_add_fetch(&own->inside, 1, __ATOMIC_SEQ_CST);
+    (void)nanosleep(&time, NULL);
+    if (inside > __atomic_load_n(&own->most_inside, __ATOMIC_RELAXED)) {
+        __atomic_store_n(&own->most_inside, inside, __ATOMIC_RELAXED);
+    }
+    *ptr = aligned_alloc(alignment, bytes);
+    (void)__atomic_sub_fetch(&own->inside, 1, __ATOMIC_SEQ_CST);
+    return *ptr != NULL ? CRMM_SUCCESS
+                        : crmm_set_last_error(CRMM_ERROR_OUT_OF_MEMORY, 0, "no memory");
+}
+
+static void slow_deallocate(crmm_resource *resource, void *ptr, size_t bytes, size_t alignment)
+{
+    (void)resource;
+    (void)bytes;
+    (void)alignment;
+    free(ptr);
+}
+
+static void slow_destroy(crmm_resource *resource)
+{
+    (void)resource; /* it is the test's */
+}
+
+typedef struct one_block {
+    crmm_resource *pool;
+    pthread_barrier_t *barrier;
+    void *ptr;
+} one_block;
+
+static void *take_one(void *user_data)
+{
+    one_block *own = user_data;
+
+    (void)pthread_barrier_wait(own->barrier);
+    expect_success(crmm_allocate_sync(own->pool, MIB, 256, &own->ptr));
+    return NULL;
+}
+
+Test(pool_reports, one_thread_grows_a_pool_and_the_others_look_again)
+{
+    enum { MANY = 16 };
+    static const crmm_resource_ops ops = {.struct_size = sizeof(ops),
+                                          .allocate_sync = slow_allocate,
+                                          .deallocate_sync = slow_deallocate,
+                                          .destroy = slow_destroy};
+    slow_resource upstream = {.calls = 0};
+    pthread_t threads[MANY];
+    one_block blocks[MANY];
+    pthread_barrier_t barrier;
+    crmm_resource *pool = NULL;
+
+    crmm_resource_init(&upstream.base, &ops, "slow_resource", CRMM_HOST_ACCESSIBLE);
+    expect_success(crmm_pool_memory_resource_create(
+        &upstream.base, CRMM_OPTIONS(crmm_pool_memory_resource, .handle_size = 4 * MIB), &pool));
+    cr_assert(pthread_barrier_init(&barrier, NULL, MANY) == 0);
+    for (size_t i = 0; i < MANY; i++) {
+        blocks[i] = (one_block){.pool = pool, .barrier = &barrier};
+        cr_assert(pthread_create(&threads[i], NULL, take_one, &blocks[i]) == 0);
+    }
+    for (size_t i = 0; i < MANY; i++) {
+        cr_assert(pthread_join(threads[i], NULL) == 0);
+    }
+    /* Four times 4 MiB serve them all. */
+    expect_equal(upstream.most_inside, 1);
+    expect_equal(upstream.calls, 4);
+    expect_equal(info_of(pool).held, 16 * MIB);
+    for (size_t i = 0; i < MANY; i++) {
+        crmm_deallocate_sync(pool, blocks[i].ptr, MIB, 256);
+    }
+    (void)pthread_barrier_destroy(&barrier);
+    crmm_resource_release(&pool);
 }
 
 /* ---- user report 76: a snapshot took seconds ---- */

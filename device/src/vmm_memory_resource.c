@@ -285,10 +285,10 @@ crmm_status crmm_priv_vmm_export_range(const char *who, const crmm_resource *res
 {
     const vmm_resource *own = (const vmm_resource *)resource;
     size_t extent = extent_of(own, bytes);
-    size_t step = own->handle_size != 0 ? own->handle_size : extent;
+    size_t step = own->handle_size;
     size_t offset = (size_t)((const char *)ptr - base);
-    size_t first = offset / step * step;
-    size_t part = extent - first < step ? extent - first : step;
+    size_t first = step != 0 ? offset / step * step : 0;
+    size_t part = step != 0 && extent - first > step ? step : extent - first;
     unsigned char fabric[sizeof(out->fabric)] = {0};
     bool is_file = handle_type == CRMM_EXPORT_FILE_DESCRIPTOR;
     int descriptor = -1;

@@ -2,7 +2,7 @@
 /*
  * A pool that validates, over memory of the host: AddressSanitizer ends the program at the first
  * byte past a block, and at a use after the block was given back. Each fault is made by a child,
- * whose report must say what it is.
+ * whose report must say what it is. (User report 73: within a pool no tool saw an overrun.)
  */
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>

@@ -3,7 +3,7 @@
  * A pool under many threads: on streams of their own and shared ones, blocks freed by another
  * thread than took them, threads that end, a maximum that refuses many requests, and everything
  * that looks at the pool or shrinks it at the same time. No block is with two owners, and nothing
- * is lost.
+ * is lost. (User report 37: threads that ran out of memory at the same time.)
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -168,7 +168,7 @@ static void run(crmm_resource *upstream, const crmm_pool_memory_resource_options
     check(crmm_misuse_count() == 0, "misuse");
 }
 
-/* Many threads that find the pool empty at once do not each make it grow. */
+/* User report 23: many threads that find the pool empty at once do not each make it grow. */
 static void *take_one(void *user_data)
 {
     slot *mine = user_data;

@@ -508,7 +508,7 @@ Test(emulation_pool_memory_resource,
     }
 }
 
-/* Managed memory may exceed the device: no maximum means none. */
+/* User report 6: managed memory may exceed the device: no maximum means none. */
 Test(emulation_pool_memory_resource, without_a_maximum_managed_memory_exceeds_the_device)
 {
     cudart_emulated_set_memory(0, 64 * MIB);
@@ -519,7 +519,7 @@ Test(emulation_pool_memory_resource, without_a_maximum_managed_memory_exceeds_th
     crmm_resource_release(&pool);
 }
 
-/* A share of the device that is left to others: the pool keeps to it. */
+/* User report 26: a share of the device that is left to others: the pool keeps to it. */
 Test(emulation_pool_memory_resource, leaves_others_what_its_maximum_leaves)
 {
     size_t maximum = 0;
@@ -537,7 +537,7 @@ Test(emulation_pool_memory_resource, leaves_others_what_its_maximum_leaves)
     crmm_resource_release(&pool);
 }
 
-/* Events are made for reuse, not for each free. */
+/* User report 49: events are made for reuse, not for each free. */
 Test(emulation_pool_memory_resource, a_stream_has_a_few_events_for_life)
 {
     crmm_resource *pool = make_pool(crmm_cuda_memory_resource(), .tight = 0);

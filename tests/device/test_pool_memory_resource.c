@@ -507,6 +507,7 @@ Test(pool_memory_resource, allocate_sync_gives_memory_without_pending_work)
 
 /* ---- giving back ---- */
 
+/* User report 58. */
 Test(pool_memory_resource, gives_back_by_address_alone)
 {
     crmm_resource *vmm = make_vmm();
@@ -690,7 +691,7 @@ Test(pool_memory_resource, a_stream_that_is_captured_gets_nothing_and_stays_vali
     crmm_resource_release(&vmm);
 }
 
-/* Setting up lazily, within somebody else's capture, must not spoil it. */
+/* User report 48: setting up lazily, within somebody else's capture, must not spoil it. */
 Test(pool_memory_resource, is_made_and_first_used_beside_a_capture)
 {
     cudaGraph_t graph = NULL;
@@ -719,6 +720,7 @@ Test(pool_memory_resource, is_made_and_first_used_beside_a_capture)
 
 /* ---- giving memory back to upstream ---- */
 
+/* User report 22. */
 Test(pool_memory_resource, trim_gives_idle_memory_back)
 {
     crmm_resource *vmm = make_vmm();
@@ -889,7 +891,19 @@ typedef struct chunk_log {
         size_t bytes;
     } chunks[MOST_CHUNKS];
     size_t count, bytes, added, removed;
+    const block *live; /* by the program's account; given back: NULL */
+    size_t live_count;
 } chunk_log;
+
+/* A chunk that goes has nobody's memory in it. */
+static void expect_unused(const chunk_log *log, const char *base, size_t bytes)
+{
+    for (size_t i = 0; i < log->live_count; i++) {
+        const char *ptr = log->live[i].ptr;
+        cr_assert(ptr == NULL || ptr + log->live[i].bytes <= base || base + bytes <= ptr,
+                  "%p goes with a block in it", (const void *)base);
+    }
+}
 
 static void note_chunk(void *base, size_t bytes, bool added, void *user_data)
 {
@@ -908,6 +922,7 @@ static void note_chunk(void *base, size_t bytes, bool added, void *user_data)
         log->added++;
     } else {
         cr_assert(at < log->count && log->chunks[at].bytes == bytes, "%p was not there", base);
+        expect_unused(log, base, bytes);
         log->chunks[at] = log->chunks[--log->count];
         log->bytes -= bytes;
         log->removed++;
@@ -928,6 +943,7 @@ static void expect_chunk(const crmm_resource *pool, const chunk_log *log, char *
     cr_assert(found, "%p lies in a chunk that nobody was told of", (void *)ptr);
 }
 
+/* User report 89. */
 Test(pool_memory_resource, tells_of_every_chunk_once)
 {
     crmm_resource *vmm = make_vmm();
@@ -942,7 +958,9 @@ Test(pool_memory_resource, tells_of_every_chunk_once)
                 make_pool(upstreams[i], .tight = tight, .initial_pool_size = 5 * MIB,
                           .maximum_pool_size = 100 * MIB, .handle_size = 2 * MIB,
                           .on_chunk = note_chunk, .on_chunk_user_data = &log);
-            block blocks[24];
+            block blocks[24] = {{.ptr = NULL}};
+            log.live = blocks;
+            log.live_count = 24;
             cr_assert(log.added > 0);
             for (size_t k = 0; k < 24; k++) {
                 blocks[k] = (block){.bytes = MIB + random_below(&seed, 2 * MIB)};
@@ -952,12 +970,14 @@ Test(pool_memory_resource, tells_of_every_chunk_once)
             }
             for (size_t k = 0; k < 24; k += 2) {
                 crmm_deallocate(pool, stream, blocks[k].ptr, blocks[k].bytes, 256);
+                blocks[k].ptr = NULL;
             }
             void *large = take(pool, stream, 20 * MIB);
             expect_chunk(pool, &log, large);
             expect_equal(log.bytes, info_of(pool).held);
             for (size_t k = 1; k < 24; k += 2) {
                 crmm_deallocate(pool, stream, blocks[k].ptr, blocks[k].bytes, 256);
+                blocks[k].ptr = NULL;
             }
             crmm_deallocate(pool, stream, large, 20 * MIB, 256);
             cuda(cudaStreamSynchronize(stream));
@@ -1256,7 +1276,7 @@ static void *take_per_thread(void *user_data)
     return NULL;
 }
 
-/* The handle is the same in all threads; the streams are not. */
+/* User report 29: the handle is the same in all threads; the streams are not. */
 Test(pool_memory_resource, per_thread_streams_of_two_threads_are_two_streams)
 {
     crmm_resource *pool = make_pool(crmm_cuda_memory_resource(), .tight = 0);

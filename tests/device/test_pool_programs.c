@@ -54,7 +54,7 @@ static void drain(const fixture *all)
     cuda(cudaStreamSynchronize(all->c));
 }
 
-/* Free neighbours that two streams gave back are one block for a third. */
+/* User report 1: free neighbours that two streams gave back are one block for a third. */
 Test(pool_programs, what_two_streams_gave_back_alternately_serves_a_large_request)
 {
     fixture all = begin();
@@ -77,7 +77,7 @@ Test(pool_programs, what_two_streams_gave_back_alternately_serves_a_large_reques
     end(&all);
 }
 
-/* Memory taken beyond the initial size is used again, round for round. */
+/* User report 2: memory taken beyond the initial size is used again, round for round. */
 Test(pool_programs, rounds_of_the_same_requests_hold_the_same_memory)
 {
     fixture all = begin();
@@ -99,7 +99,8 @@ Test(pool_programs, rounds_of_the_same_requests_hold_the_same_memory)
     end(&all);
 }
 
-/* Sizes that upstream's units do not divide: rounded so that each round's request is the same. */
+/* User report 10: sizes that upstream's units do not divide: rounded so that each round's request
+ * is the same. */
 Test(pool_programs, requests_of_odd_sizes_do_not_grow_a_pool_round_for_round)
 {
     recording_resource recording;
@@ -122,7 +123,8 @@ Test(pool_programs, requests_of_odd_sizes_do_not_grow_a_pool_round_for_round)
     recording_resource_finish(&recording);
 }
 
-/* An idle chunk that counts toward the maximum must not stand in the way of a request that fits. */
+/* User reports 3, 13 and 19: an idle chunk that counts toward the maximum must not stand in the way
+ * of a request that fits. */
 Test(pool_programs, an_idle_chunk_makes_way_below_the_maximum)
 {
     static const struct {
@@ -178,7 +180,8 @@ Test(pool_programs, equal_blocks_add_up_to_the_maximum)
     end(&all);
 }
 
-/* The same with something alive beside it, and on the default streams. */
+/* User report 16: an idle chunk makes way also with something alive beside it, and on the default
+ * streams. */
 Test(pool_programs, an_idle_chunk_makes_way_beside_live_memory)
 {
     fixture all = begin();
@@ -200,7 +203,7 @@ Test(pool_programs, an_idle_chunk_makes_way_beside_live_memory)
     end(&all);
 }
 
-/* Equal bounds that are no multiples of anything: accepted, and never exceeded. */
+/* User report 5: equal bounds that are no multiples of anything: accepted, and never exceeded. */
 Test(pool_programs, any_equal_initial_and_maximum_size_is_accepted)
 {
     static const size_t sizes[] = {1, 255, 256, 257, 1000, 1000192, 1000031};
@@ -225,7 +228,7 @@ Test(pool_programs, any_equal_initial_and_maximum_size_is_accepted)
     }
 }
 
-/* Giving back ends, and does nothing, where there is nothing to give. */
+/* User reports 11 and 14: giving back ends, and does nothing, where there is nothing to give. */
 Test(pool_programs, trim_of_an_empty_and_of_a_full_pool_does_nothing)
 {
     fixture all = begin();
@@ -255,7 +258,7 @@ Test(pool_programs, trim_of_an_empty_and_of_a_full_pool_does_nothing)
     end(&all);
 }
 
-/* After every call the books add up, and agree with upstream's. */
+/* User report 12: after every call the books add up, and agree with upstream's. */
 Test(pool_programs, books_add_up_after_every_call)
 {
     enum { STEPS = 20000, MOST = 48 };
@@ -300,7 +303,7 @@ Test(pool_programs, books_add_up_after_every_call)
     end(&all);
 }
 
-/* A size class that is not needed any more takes nothing of its blocks along. */
+/* User report 15: a size class that is not needed any more takes nothing of its blocks along. */
 Test(pool_programs, blocks_of_every_size_are_found_after_a_trim)
 {
     fixture all = begin();
@@ -329,7 +332,7 @@ Test(pool_programs, blocks_of_every_size_are_found_after_a_trim)
     end(&all);
 }
 
-/* Long-lived small blocks do not strand the memory of one huge temporary. */
+/* User report 17: long-lived small blocks do not strand the memory of one huge temporary. */
 Test(pool_programs, small_blocks_do_not_strand_a_huge_ones_memory)
 {
     fixture all = begin();
@@ -406,7 +409,7 @@ static void grow_and_trim(crmm_resource *pool, const fixture *all)
     expect_sound_books(pool);
 }
 
-/* Any two options together: every chunk goes back as it came. */
+/* User report 18: any two options together: every chunk goes back as it came. */
 Test(pool_programs, options_go_together_in_pairs)
 {
     enum { OPTIONS = 9 };
@@ -435,7 +438,8 @@ Test(pool_programs, options_go_together_in_pairs)
     end(&all);
 }
 
-/* Not for all that is pending: what is complete first serves, while another stream goes on. */
+/* User report 20: not for all that is pending: what is complete first serves, while another stream
+ * goes on. */
 Test(pool_programs, a_shortage_waits_for_what_suffices)
 {
     fixture all = begin();
@@ -463,7 +467,7 @@ Test(pool_programs, a_shortage_waits_for_what_suffices)
     end(&all);
 }
 
-/* What lies in the streams' own books at the end goes back as well. */
+/* User report 24: what lies in the streams' own books at the end goes back as well. */
 Test(pool_programs, the_end_returns_what_every_stream_gave_back)
 {
     fixture all = begin();
@@ -489,7 +493,7 @@ Test(pool_programs, the_end_returns_what_every_stream_gave_back)
     end(&all);
 }
 
-/* A pool begins with nothing, and grows by little. */
+/* User report 27: a pool begins with nothing, and grows by little. */
 Test(pool_programs, a_new_pool_holds_nothing)
 {
     fixture all = begin();
@@ -505,7 +509,7 @@ Test(pool_programs, a_new_pool_holds_nothing)
     end(&all);
 }
 
-/* Blocks of streams that are gone serve the default stream. */
+/* User report 28: blocks of streams that are gone serve the default stream. */
 Test(pool_programs, memory_of_streams_that_are_gone_serves_others)
 {
     fixture all = begin();
@@ -579,7 +583,8 @@ Test(pool_programs, a_failure_says_how_much_was_asked_for)
     end(&all);
 }
 
-/* The record of a failure tells the maximum from a refusal below, and what there was. */
+/* User report 65: the record of a failure tells the maximum from a refusal below, and what there
+ * was. */
 Test(pool_programs, a_failure_tells_its_reason_and_what_there_was)
 {
     fixture all = begin();

@@ -69,6 +69,7 @@ Test(pool_validate, a_clean_block_is_no_finding)
     cuda(cudaStreamDestroy(stream));
 }
 
+/* User report 73. */
 Test(pool_validate, an_overrun_is_found_on_either_side)
 {
     static const size_t sizes[] = {1, 256, 1000, (1 << 20) + 8};

@@ -82,6 +82,7 @@ PAGES = SOURCES + 'page_memory.c'
 CHUNKS = SOURCES + 'chunk_memory.c'
 MOVES = SOURCES + 'moves.c'
 LOOK = SOURCES + 'look.c'
+SNAPSHOT = SOURCES + 'snapshot.c'
 RESOURCE = 'device/src/pool_memory_resource.c'
 
 # The protocol of the pool. What is left out since it does no harm:
@@ -273,9 +274,11 @@ POOL = [
            'while (crmm_priv_pool_held(pool) > keep && heap->extents.leaving == 0) {',
            configuration='tiny-vmm'),
     # What it tells of itself.
-    Mutant('pool: blocks at hand are told as live', LOOK,
+    Mutant('pool: blocks at hand are told as live', SNAPSHOT,
            '.is_live = live,', '.is_live = used,'),
-    Mutant('pool: what is on streams is told as complete', LOOK,
+    Mutant('pool: what was at hand without a stream is told as pending', SNAPSHOT,
+           'block->is_pending = all[i].is_pending;', ''),
+    Mutant('pool: what is on streams is told as complete', SNAPSHOT,
            '.is_pending = !live && (used || extent->owner != CRMM_PRIV_POOL_CLEAN)};',
            '.is_pending = !live && used};'),
     Mutant('pool: the chunk of a block is the range', LOOK,

@@ -203,7 +203,8 @@ static void run_in_bounds(void)
 int main(void)
 {
     if (is_watched()) {
-        (void)fprintf(stderr, "skipped: a sanitizer or valgrind needs the memory that is limited\n");
+        (void)fprintf(stderr,
+                      "skipped: a sanitizer or valgrind needs the memory that is limited\n");
         return SKIPPED;
     }
     run_in_bounds();

@@ -240,6 +240,14 @@ static void let_memory_end(const row *of, char *text)
     cuda(cudaStreamDestroy(stream));
 }
 
+/* Calls that nobody makes have no column. */
+static void write_cell(bool is_used, const char *text)
+{
+    if (is_used) {
+        table_write(" %s |", text);
+    }
+}
+
 Test(behaviour_matrix, every_resource_bears_every_failing_call, .timeout = 100)
 {
     static unsigned long long counts[MOST_ROWS][CALLS];
@@ -260,11 +268,11 @@ Test(behaviour_matrix, every_resource_bears_every_failing_call, .timeout = 100)
     }
     table_write("\n| resource, and the call that fails | all of them for lack of memory |");
     for (size_t k = 0; k < CALLS; k++) {
-        table_write(used[k] ? " %s |" : "", cuda_calls[k].name);
+        write_cell(used[k], cuda_calls[k].name);
     }
     table_write("\n| --- | --- |");
     for (size_t k = 0; k < CALLS; k++) {
-        table_write(used[k] ? " --- |" : "");
+        write_cell(used[k], "---");
     }
     for (size_t i = 0; i < row_count; i++) {
         char end[TEXT] = "";
@@ -275,7 +283,7 @@ Test(behaviour_matrix, every_resource_bears_every_failing_call, .timeout = 100)
             if (counts[i][k] > 0) {
                 let_fail(&rows[i], &cuda_calls[k], text);
             }
-            table_write(used[k] ? " %s |" : "", text);
+            write_cell(used[k], text);
         }
     }
     table_write("\n");

@@ -753,8 +753,8 @@ void crmm_priv_pool_destroy(crmm_resource *resource)
 
     if (usable) {
         give_back(pool);
-        crmm_priv_pool_streams_finish(&pool->streams);
     }
+    crmm_priv_pool_streams_finish(&pool->streams); /* where CUDA is gone, so are the events */
     crmm_resource *upstream = pool->upstream;
     crmm_priv_pool_guard_finish(pool, usable);
     free_parts(pool);

@@ -138,6 +138,7 @@ Test(cuda_memory_resource, leave_a_foreign_error_pending)
     cr_assert(cudaGetLastError() != cudaSuccess);
 }
 
+/* User report 45: an error of a deallocation ended the process. */
 Test(cuda_memory_resource, report_frees_that_cuda_refuses)
 {
     int local = 0;
@@ -149,9 +150,12 @@ Test(cuda_memory_resource, report_frees_that_cuda_refuses)
     for (int i = 0; i < RESOURCES; i++) {
         crmm_resource *mr = resources[i].get();
         crmm_memory_info info = {.struct_size = sizeof(info)};
+        uint64_t counted = crmm_misuse_count();
         expect_misuse(crmm_deallocate(mr, NULL, &local, 64, 256), CRMM_MISUSE_CUDA,
                       "cudaErrorInvalidValue");
+        expect_equal(crmm_misuse_count(), counted + 1);
         cr_assert(misuse_recorded()->latest.ptr == &local);
+        expect_equal(misuse_recorded()->latest.bytes, 64);
         expect_equal(misuse_recorded()->latest.native_code, cudaErrorInvalidValue);
         expect_text(misuse_recorded()->resource_name, resources[i].name);
         expect_misuse(crmm_deallocate_sync(mr, &local, 64, 256), CRMM_MISUSE_CUDA, "cudaFree");

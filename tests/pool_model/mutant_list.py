@@ -75,6 +75,7 @@ SOURCES = 'device/src/pool/'
 STREAMS = SOURCES + 'streams.c'
 SERVE = SOURCES + 'serve.c'
 EXTENTS = SOURCES + 'extents.c'
+EXTENTS_SEARCH = SOURCES + 'extents_search.c'
 CACHE = SOURCES + 'cache.c'
 REQUEST = SOURCES + 'request.c'
 MEMORY = SOURCES + 'memory.c'
@@ -177,10 +178,10 @@ POOL = [
     Mutant('pool: seen once is seen for ever', REQUEST,
            'extent->epoch <= crmm_priv_pool_stream_seen(request->stream, owner_of(request, extent));',
            'crmm_priv_pool_stream_seen(request->stream, owner_of(request, extent)) > 0;'),
-    Mutant('pool: a source\'s epoch is not looked at', EXTENTS,
+    Mutant('pool: a source\'s epoch is not looked at', EXTENTS_SEARCH,
            'if (extent->epoch <= epoch && fits(extent, size, alignment) &&',
            'if ((extent->epoch <= epoch || epoch > 0) && fits(extent, size, alignment) &&'),
-    Mutant('pool: nor by a tight pool', EXTENTS,
+    Mutant('pool: nor by a tight pool', EXTENTS_SEARCH,
            'if (extent->size >= size && extent->epoch <= sources[i].epoch) {',
            'if (extent->size >= size) {'),
     Mutant('pool: neighbours of two owners are joined', EXTENTS,

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Free extents, found by how well they fit, or visited. */
+
+#include "extents_bins.h"
+
+enum { MOST_PROBES = 8 /* extents looked at within one bin */ };
+
+/* ---- taking ---- */
+
+static bool fits(const crmm_priv_extent *extent, uint32_t size, uint32_t alignment)
+{
+    return extent->size >= size && extent->size - size >= padding(extent, alignment);
+}
+
+typedef struct candidate {
+    uint32_t index, size;
+    uint64_t at;
+} candidate;
+
+/* The tightest fit among the first extents of a bin, then the one at the lowest address. */
+static void search_bin(const crmm_priv_extents *extents, uint32_t index, uint32_t size,
+                       uint32_t alignment, uint64_t epoch, candidate *best)
+{
+    for (int i = 0; i < MOST_PROBES && index != NONE; i++) {
+        const crmm_priv_extent *extent = get(extents, index);
+        if (extent->epoch <= epoch && fits(extent, size, alignment) &&
+            (extent->size < best->size || (extent->size == best->size && extent->at < best->at))) {
+            *best = (candidate){.index = index, .size = extent->size, .at = extent->at};
+        }
+        index = extent->bin_after;
+    }
+}
+
+/* The smallest size that belongs into a bin. */
+static uint32_t smallest_in(uint32_t row, uint32_t column)
+{
+    return row == 0 ? column : (CRMM_PRIV_POOL_COLUMNS + column) << (row - 1);
+}
+
+static void search_set(const crmm_priv_extents *extents, const crmm_priv_extent_set *set,
+                       uint32_t size, uint32_t alignment, uint64_t epoch, candidate *best)
+{
+    place at = place_of(size);
+    uint32_t before = best->index;
+
+    search_bin(extents, set->bins[at.row][at.column], size, alignment, epoch, best);
+    if (best->index != before) {
+        return;
+    }
+    /* The bins above hold larger extents only; the first one with a fit has the tightest. */
+    uint32_t columns = set->columns[at.row] & (uint32_t)(~(uint64_t)0 << (at.column + 1));
+    uint32_t rows = set->rows & (~0u << (at.row + 1));
+    uint32_t row = at.row;
+
+    for (;;) {
+        for (; columns != 0; columns &= columns - 1) {
+            uint32_t column = (uint32_t)__builtin_ctz(columns);
+            if (smallest_in(row, column) >= best->size) {
+                return;
+            }
+            search_bin(extents, set->bins[row][column], size, alignment, epoch, best);
+            if (best->index != before) {
+                return;
+            }
+        }
+        if (rows == 0) {
+            return;
+        }
+        row = (uint32_t)__builtin_ctz(rows);
+        rows &= rows - 1;
+        columns = set->columns[row];
+    }
+}
+
+/* Whether a source has anything; that nothing of it is old enough is seen at the oldest one. */
+static bool has_any(const crmm_priv_extents *extents, const crmm_priv_extent_set *set,
+                    uint64_t epoch)
+{
+    return set != NULL && set->rows != 0 &&
+           (epoch == UINT64_MAX || get(extents, set->oldest)->epoch <= epoch);
+}
+
+uint32_t crmm_priv_extents_find(const crmm_priv_extents *extents, uint32_t size, uint32_t alignment,
+                                const crmm_priv_extent_source *sources, size_t source_count)
+{
+    candidate best = {.index = NONE, .size = UINT32_MAX, .at = UINT64_MAX};
+
+    for (size_t i = 0; i < source_count; i++) {
+        const crmm_priv_extent_set *set = crmm_priv_extents_set(extents, sources[i].owner);
+        if (has_any(extents, set, sources[i].epoch)) {
+            search_set(extents, set, size, alignment, sources[i].epoch, &best);
+        }
+    }
+    return best.index;
+}
+
+/* Visit every free extent of some sources that is at least so large, until `visit` has seen all. */
+static void for_each_fit(const crmm_priv_extents *extents, uint32_t size,
+                         const crmm_priv_extent_source *sources, size_t source_count,
+                         void (*visit)(const crmm_priv_extent *extent, uint32_t index, void *data),
+                         void *data)
+{
+    const place at = place_of(size);
+
+    for (size_t i = 0; i < source_count; i++) {
+        const crmm_priv_extent_set *set = crmm_priv_extents_set(extents, sources[i].owner);
+        for (uint32_t row = at.row; set != NULL && row < CRMM_PRIV_POOL_ROWS; row++) {
+            uint32_t columns = set->columns[row] & (row == at.row ? ~0u << at.column : ~0u);
+            for (; columns != 0; columns &= columns - 1) {
+                uint32_t index = set->bins[row][__builtin_ctz(columns)];
+                for (; index != NONE; index = get(extents, index)->bin_after) {
+                    const crmm_priv_extent *extent = get(extents, index);
+                    if (extent->size >= size && extent->epoch <= sources[i].epoch) {
+                        visit(extent, index, data);
+                    }
+                }
+            }
+        }
+    }
+}
+
+static void keep_lowest(const crmm_priv_extent *extent, uint32_t index, void *data)
+{
+    candidate *best = data;
+
+    if (extent->at < best->at) {
+        *best = (candidate){.index = index, .size = extent->size, .at = extent->at};
+    }
+}
+
+uint32_t crmm_priv_extents_find_lowest(const crmm_priv_extents *extents, uint32_t size,
+                                       const crmm_priv_extent_source *sources, size_t source_count)
+{
+    candidate best = {.index = NONE, .size = UINT32_MAX, .at = UINT64_MAX};
+
+    for_each_fit(extents, size, sources, source_count, keep_lowest, &best);
+    return best.index;
+}
+
+typedef struct thrifty {
+    candidate part, whole; /* of a chunk */
+    uint32_t most;         /* size of one for one block */
+    bool (*has_one_block)(const void *chunks, uint64_t at);
+    const void *chunks;
+} thrifty;
+
+static void keep_thrifty(const crmm_priv_extent *extent, uint32_t index, void *data)
+{
+    thrifty *found = data;
+    bool is_whole = extent->before == NONE && extent->after == NONE;
+    candidate *best = is_whole ? &found->whole : &found->part;
+
+    if (extent->size < best->size && ((is_whole && extent->size <= found->most) ||
+                                      !found->has_one_block(found->chunks, extent->at))) {
+        *best = (candidate){.index = index, .size = extent->size, .at = extent->at};
+    }
+}
+
+uint32_t crmm_priv_extents_find_thrifty(const crmm_priv_extents *extents, uint32_t size,
+                                        uint32_t most, const crmm_priv_extent_source *sources,
+                                        size_t source_count,
+                                        bool (*has_one_block)(const void *chunks, uint64_t at),
+                                        const void *chunks)
+{
+    const candidate none = {.index = NONE, .size = UINT32_MAX};
+    thrifty found = {.part = none,
+                     .whole = none,
+                     .most = most,
+                     .has_one_block = has_one_block,
+                     .chunks = chunks};
+
+    for_each_fit(extents, size, sources, source_count, keep_thrifty, &found);
+    return found.part.index != NONE ? found.part.index : found.whole.index;
+}
+
+/* ---- looking ---- */
+
+/* false: that was enough. */
+static bool visit_bin(const crmm_priv_extents *extents, uint32_t index,
+                      bool (*visit)(const crmm_priv_extent *extent, uint32_t index, void *data),
+                      void *data)
+{
+    while (index != NONE) {
+        const crmm_priv_extent *extent = get(extents, index);
+        if (!visit(extent, index, data)) {
+            return false;
+        }
+        index = extent->bin_after;
+    }
+    return true;
+}
+
+void crmm_priv_extents_for_each_free(const crmm_priv_extents *extents,
+                                     bool (*visit)(const crmm_priv_extent *extent, uint32_t index,
+                                                   void *data),
+                                     void *data)
+{
+    for (uint32_t owner = 0; owner < extents->set_count; owner++) {
+        const crmm_priv_extent_set *set = extents->sets[owner];
+        for (uint32_t rows = set == NULL ? 0 : set->rows; rows != 0; rows &= rows - 1) {
+            uint32_t row = (uint32_t)__builtin_ctz(rows);
+            for (uint32_t columns = set->columns[row]; columns != 0; columns &= columns - 1) {
+                uint32_t bin = set->bins[row][__builtin_ctz(columns)];
+                if (!visit_bin(extents, bin, visit, data)) {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+uint32_t crmm_priv_extents_largest(const crmm_priv_extents *extents)
+{
+    uint32_t largest = 0;
+
+    for (uint32_t owner = 0; owner < extents->set_count; owner++) {
+        const crmm_priv_extent_set *set = extents->sets[owner];
+        if (set == NULL || set->rows == 0) {
+            continue;
+        }
+        uint32_t row = 31u - (uint32_t)__builtin_clz(set->rows);
+        uint32_t column = 31u - (uint32_t)__builtin_clz(set->columns[row]);
+        for (uint32_t index = set->bins[row][column]; index != NONE;
+             index = get(extents, index)->bin_after) {
+            largest = get(extents, index)->size > largest ? get(extents, index)->size : largest;
+        }
+    }
+    return largest;
+}

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "extents_states.h"
+
+#include "extents_bins.h"
+#include "extents_table.h"
+
+/* ---- bins ---- */
+
+static void link_bin(crmm_priv_extents *extents, crmm_priv_extent_set *set, uint32_t index)
+{
+    crmm_priv_extent *extent = get(extents, index);
+    place at = place_of(extent->size);
+    uint32_t *bin = &set->bins[at.row][at.column];
+
+    extent->bin_before = NONE;
+    extent->bin_after = *bin;
+    if (*bin != NONE) {
+        get(extents, *bin)->bin_before = index;
+    }
+    *bin = index;
+    set->rows |= 1u << at.row;
+    set->columns[at.row] |= 1u << at.column;
+    set->granules += extent->size;
+}
+
+static void unlink_bin(crmm_priv_extents *extents, crmm_priv_extent_set *set, uint32_t index)
+{
+    const crmm_priv_extent *extent = get(extents, index);
+
+    set->granules -= extent->size;
+    if (extent->bin_after != NONE) {
+        get(extents, extent->bin_after)->bin_before = extent->bin_before;
+    }
+    if (extent->bin_before != NONE) {
+        get(extents, extent->bin_before)->bin_after = extent->bin_after;
+        return;
+    }
+    place at = place_of(extent->size);
+    set->bins[at.row][at.column] = extent->bin_after;
+    if (extent->bin_after == NONE) {
+        set->columns[at.row] &= ~(1u << at.column);
+        if (set->columns[at.row] == 0) {
+            set->rows &= ~(1u << at.row);
+        }
+    }
+}
+
+static void link_age(crmm_priv_extents *extents, crmm_priv_extent_set *set, uint32_t index)
+{
+    crmm_priv_extent *extent = get(extents, index);
+
+    extent->age_before = set->newest;
+    extent->age_after = NONE;
+    if (set->newest != NONE) {
+        get(extents, set->newest)->age_after = index;
+    } else {
+        set->oldest = index;
+    }
+    set->newest = index;
+}
+
+static void unlink_age(crmm_priv_extents *extents, crmm_priv_extent_set *set, uint32_t index)
+{
+    const crmm_priv_extent *extent = get(extents, index);
+
+    if (extent->age_before != NONE) {
+        get(extents, extent->age_before)->age_after = extent->age_after;
+    } else {
+        set->oldest = extent->age_after;
+    }
+    if (extent->age_after != NONE) {
+        get(extents, extent->age_after)->age_before = extent->age_before;
+    } else {
+        set->newest = extent->age_before;
+    }
+}
+
+/* ---- states ---- */
+
+void crmm_priv_extents_make_free(crmm_priv_extents *extents, uint32_t index, uint16_t owner,
+                                 uint64_t epoch)
+{
+    crmm_priv_extent *extent = get(extents, index);
+    crmm_priv_extent_set *set = extents->sets[owner];
+
+    extent->state = CRMM_PRIV_POOL_FREE;
+    extent->owner = owner;
+    extent->epoch = epoch;
+    link_bin(extents, set, index);
+    if (owner != CRMM_PRIV_POOL_CLEAN) {
+        link_age(extents, set, index);
+    }
+    set->count++;
+    extents->free_granules += extent->size;
+}
+
+void crmm_priv_extents_unmake_free(crmm_priv_extents *extents, uint32_t index)
+{
+    const crmm_priv_extent *extent = get(extents, index);
+    crmm_priv_extent_set *set = extents->sets[extent->owner];
+
+    unlink_bin(extents, set, index);
+    if (extent->owner != CRMM_PRIV_POOL_CLEAN) {
+        unlink_age(extents, set, index);
+    }
+    set->count--;
+    extents->free_granules -= extent->size;
+}
+
+void crmm_priv_extents_shorten_free(crmm_priv_extents *extents, uint32_t index, uint32_t size)
+{
+    crmm_priv_extent *extent = get(extents, index);
+    crmm_priv_extent_set *set = extents->sets[extent->owner];
+
+    unlink_bin(extents, set, index);
+    extent->at += size;
+    extent->size -= size;
+    link_bin(extents, set, index);
+    extents->free_granules -= size;
+}
+
+/* Holes and leaving extents are in a list each. */
+static uint32_t *list_of(crmm_priv_extents *extents, uint8_t state)
+{
+    return state == CRMM_PRIV_POOL_HOLE ? &extents->holes : &extents->leaving;
+}
+
+static void link_list(crmm_priv_extents *extents, uint32_t index)
+{
+    crmm_priv_extent *extent = get(extents, index);
+    uint32_t *first = list_of(extents, extent->state);
+
+    extent->bin_before = NONE;
+    extent->bin_after = *first;
+    if (*first != NONE) {
+        get(extents, *first)->bin_before = index;
+    }
+    *first = index;
+}
+
+static void unlink_list(crmm_priv_extents *extents, uint32_t index)
+{
+    const crmm_priv_extent *extent = get(extents, index);
+
+    if (extent->bin_before != NONE) {
+        get(extents, extent->bin_before)->bin_after = extent->bin_after;
+    } else {
+        *list_of(extents, extent->state) = extent->bin_after;
+    }
+    if (extent->bin_after != NONE) {
+        get(extents, extent->bin_after)->bin_before = extent->bin_before;
+    }
+}
+
+void crmm_priv_extents_make(crmm_priv_extents *extents, uint32_t index, crmm_priv_pool_state state)
+{
+    crmm_priv_extent *extent = get(extents, index);
+
+    extent->state = (uint8_t)state;
+    switch (state) {
+    case CRMM_PRIV_POOL_USED:
+        crmm_priv_extents_make_used(extents, index);
+        break;
+    case CRMM_PRIV_POOL_HOLE:
+        link_list(extents, index);
+        extents->hole_granules += extent->size;
+        break;
+    case CRMM_PRIV_POOL_LEAVING:
+        link_list(extents, index);
+        extents->leaving_granules += extent->size;
+        break;
+    case CRMM_PRIV_POOL_BUSY:
+        extents->busy_granules += extent->size;
+        break;
+    case CRMM_PRIV_POOL_FREE:
+    case CRMM_PRIV_POOL_NOTHING:
+        break;
+    }
+}
+
+void crmm_priv_extents_unmake(crmm_priv_extents *extents, uint32_t index)
+{
+    const crmm_priv_extent *extent = get(extents, index);
+
+    switch ((crmm_priv_pool_state)extent->state) {
+    case CRMM_PRIV_POOL_USED:
+        crmm_priv_extents_unmake_used(extents, index);
+        break;
+    case CRMM_PRIV_POOL_FREE:
+        crmm_priv_extents_unmake_free(extents, index);
+        break;
+    case CRMM_PRIV_POOL_HOLE:
+        unlink_list(extents, index);
+        extents->hole_granules -= extent->size;
+        break;
+    case CRMM_PRIV_POOL_LEAVING:
+        unlink_list(extents, index);
+        extents->leaving_granules -= extent->size;
+        break;
+    case CRMM_PRIV_POOL_BUSY:
+        extents->busy_granules -= extent->size;
+        break;
+    case CRMM_PRIV_POOL_NOTHING:
+        break;
+    }
+}

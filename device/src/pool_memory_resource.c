@@ -19,6 +19,7 @@
 #include "pool/kind.h"
 #include "pool/memory.h"
 #include "pool/serve.h"
+#include "pool/settle.h"
 
 static const char class_name[] = "pool_memory_resource";
 

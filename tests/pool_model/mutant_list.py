@@ -73,7 +73,9 @@ CHECKER = [
 
 SOURCES = 'device/src/pool/'
 STREAMS = SOURCES + 'streams.c'
-SERVE = SOURCES + 'serve.c'
+SEARCH = SOURCES + 'search.h'
+GATHER = SOURCES + 'gather.c'
+SETTLE = SOURCES + 'settle.c'
 EXTENTS = SOURCES + 'extents.c'
 EXTENTS_SEARCH = SOURCES + 'extents_search.c'
 CACHE = SOURCES + 'cache.c'
@@ -144,32 +146,32 @@ POOL = [
     Mutant('pool: a fence is recorded on a later stream', CACHE,
            'if (is_behind(cache, handle) && begin_fence(cache)) {',
            '(void)is_behind;\n    if (cache->stream != NULL && begin_fence(cache)) {'),
-    Mutant('pool: what is fenced is complete', SERVE,
+    Mutant('pool: what is fenced is complete', SETTLE,
            '''        crmm_priv_extents_promote(&heap->extents, stream->index,
                                   crmm_priv_pool_stream_done(stream));
 ''',
            '''        crmm_priv_extents_promote(&heap->extents, stream->index,
                                   __atomic_load_n(&stream->fenced, __ATOMIC_ACQUIRE));
 '''),
-    Mutant('pool: neighbours are joined before the wait', SERVE,
+    Mutant('pool: neighbours are joined before the wait', GATHER,
            'if (any && found.waits.count == 0) {', 'if (any) {'),
-    Mutant('pool: who waits for all leaves the epochs open', SERVE,
+    Mutant('pool: who waits for all leaves the epochs open', SETTLE,
            '''        closed[i] = __atomic_fetch_add(&crmm_priv_pool_stream_of(&pool->streams, i)->epoch, 1,
                                        __ATOMIC_ACQ_REL);
 ''',
            '''        closed[i] = crmm_priv_pool_stream_epoch(crmm_priv_pool_stream_of(&pool->streams, i));
 '''),
-    Mutant('pool: who waits for all ends the epochs late', SERVE,
+    Mutant('pool: who waits for all ends the epochs late', SETTLE,
            'crmm_priv_pool_stream_of(&pool->streams, i), closed[i]);',
            'crmm_priv_pool_stream_of(&pool->streams, i), closed[i] + 1);'),
-    Mutant('pool: sync calls take what is pending', SERVE,
+    Mutant('pool: sync calls take what is pending', SEARCH,
            '''    sources[count++] =
         (crmm_priv_extent_source){.owner = CRMM_PRIV_POOL_CLEAN, .epoch = UINT64_MAX};
     return count;
 ''',
            '''    sources[count++] =
         (crmm_priv_extent_source){.owner = CRMM_PRIV_POOL_CLEAN, .epoch = UINT64_MAX};
-    if (req->stream == NULL) {
+    if (request->stream == NULL) {
         sources[count++] = (crmm_priv_extent_source){.owner = CRMM_PRIV_POOL_FIRST_STREAM,
                                                      .epoch = UINT64_MAX};
     }

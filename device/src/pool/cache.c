@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "memory.h"
-#include "serve.h"
+#include "settle.h"
 
 enum {
     FETCHED = 8,         /* an eighth of what a class may have comes with one that was missing */

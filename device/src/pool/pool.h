@@ -110,9 +110,20 @@ static inline const char *crmm_priv_pool_name(const crmm_priv_pool *pool)
 /* ---- heaps ---- */
 
 /* Lock the heap; the lock is never held across a call that can block. */
-void crmm_priv_pool_heap_lock(crmm_priv_pool_heap *heap);
-bool crmm_priv_pool_heap_try(crmm_priv_pool_heap *heap);
-void crmm_priv_pool_heap_unlock(crmm_priv_pool_heap *heap);
+static inline void crmm_priv_pool_heap_lock(crmm_priv_pool_heap *heap)
+{
+    pthread_mutex_lock(&heap->mutex);
+}
+
+static inline bool crmm_priv_pool_heap_try(crmm_priv_pool_heap *heap)
+{
+    return pthread_mutex_trylock(&heap->mutex) == 0;
+}
+
+static inline void crmm_priv_pool_heap_unlock(crmm_priv_pool_heap *heap)
+{
+    pthread_mutex_unlock(&heap->mutex);
+}
 
 /* Make one more heap. NULL: no host memory, or there are enough. */
 crmm_priv_pool_heap *crmm_priv_pool_add_heap(crmm_priv_pool *pool);

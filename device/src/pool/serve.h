@@ -32,14 +32,4 @@ crmm_priv_pool_growth crmm_priv_pool_serve(crmm_priv_pool *pool, crmm_priv_pool_
 /* Describe why a request for so many bytes was not served: as they were asked for, not rounded. */
 crmm_status crmm_priv_pool_fail(crmm_priv_pool *pool, size_t bytes, crmm_priv_pool_growth growth);
 
-/* Learn how far all streams' work has come, and make what is complete clean. */
-void crmm_priv_pool_settle_streams(crmm_priv_pool *pool);
-
-/* Whether everything in the heaps is complete and no memory has two addresses. */
-bool crmm_priv_pool_is_settled(crmm_priv_pool *pool);
-
-/* Wait for all work on the device: everything given back so far is clean then. A CUDA error code.
- */
-int crmm_priv_pool_wait_for_all(crmm_priv_pool *pool);
-
 #endif

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "search.h"
+
+#include "accounts.h"
+#include "settle.h"
+
+enum { MOST_SOURCES = 64 /* streams looked at together */ };
+
+typedef crmm_priv_pool_request request;
+
+/* ---- looking ---- */
+
+static bool has_one_block(const void *chunks, uint64_t at)
+{
+    return crmm_priv_pool_chunks_find(chunks, crmm_priv_pool_address_of(at))->has_one_block;
+}
+
+bool crmm_priv_pool_is_too_good(const request *req, const crmm_priv_extent *extent)
+{
+    if (!req->is_thrifty) {
+        return false;
+    }
+    const crmm_priv_pool_chunk *chunk =
+        crmm_priv_pool_chunks_find(&req->pool->chunks, crmm_priv_pool_address_of(extent->at));
+    return chunk->has_one_block &&
+           chunk->bytes >> CRMM_PRIV_POOL_GRANULE_SHIFT > crmm_priv_pool_thrifty_most(req->size);
+}
+
+/* The best of some sources, by how the pool places blocks: a tight one looks at all there is. */
+static uint32_t find(const request *req, const crmm_priv_extents *extents,
+                     const crmm_priv_extent_source *sources, size_t count)
+{
+    const crmm_priv_pool *pool = req->pool;
+
+    if (pool->is_tight && pool->is_in_place && req->alignment == 1) {
+        return crmm_priv_extents_find_lowest(extents, req->size, sources, count);
+    }
+    if (req->is_thrifty && req->alignment == 1) {
+        return crmm_priv_extents_find_thrifty(extents, req->size,
+                                              (uint32_t)crmm_priv_pool_thrifty_most(req->size),
+                                              sources, count, has_one_block, &pool->chunks);
+    }
+    return crmm_priv_extents_find(extents, req->size, req->alignment, sources, count);
+}
+
+void *crmm_priv_pool_take(const request *req, crmm_priv_pool_heap *heap,
+                          const crmm_priv_extent_source *sources, size_t count, bool is_direct)
+{
+    crmm_priv_extents *extents = &heap->extents;
+
+    if (!crmm_priv_extents_reserve(extents)) {
+        return NULL;
+    }
+    uint32_t index = find(req, extents, sources, count);
+    if (index == 0) {
+        return NULL;
+    }
+    index = crmm_priv_extents_take(extents, index, req->size, req->alignment);
+    extents->all[index].is_direct = is_direct;
+    return crmm_priv_pool_address_of(extents->all[index].at);
+}
+
+/* What the stream has seen of others, after `count` sources: as many as there is room for. */
+static size_t add_seen_sources(const request *req, crmm_priv_extent_source *sources, size_t count)
+{
+    if (req->stream == NULL || __atomic_load_n(&req->stream->seen, __ATOMIC_ACQUIRE) == NULL) {
+        return count;
+    }
+    uint32_t end = crmm_priv_pool_streams_end(&req->pool->streams);
+    for (uint32_t i = CRMM_PRIV_POOL_FIRST_STREAM; i < end && count < MOST_SOURCES; i++) {
+        const crmm_priv_pool_stream *other = crmm_priv_pool_stream_of(&req->pool->streams, i);
+        uint64_t seen = crmm_priv_pool_stream_seen(req->stream, other);
+        if (other != req->stream && seen > 0) {
+            sources[count++] = (crmm_priv_extent_source){.owner = other->index, .epoch = seen};
+        }
+    }
+    return count;
+}
+
+void *crmm_priv_pool_take_others(const request *req, crmm_priv_pool_heap *heap, bool is_direct)
+{
+    crmm_priv_extent_source sources[MOST_SOURCES];
+    size_t count = add_seen_sources(req, sources, 0);
+
+    return count == 0 ? NULL : crmm_priv_pool_take(req, heap, sources, count, is_direct);
+}
+
+static void *take_seen(const request *req, crmm_priv_pool_heap *heap, bool is_direct)
+{
+    crmm_priv_extent_source sources[MOST_SOURCES];
+    size_t count = add_seen_sources(req, sources, crmm_priv_pool_near_sources(req, sources));
+
+    return crmm_priv_pool_take(req, heap, sources, count, is_direct);
+}
+
+void *crmm_priv_pool_look(const request *req, crmm_priv_pool_heap *heap, bool is_direct)
+{
+    crmm_priv_pool_heap_lock(heap);
+    void *ptr = take_seen(req, heap, is_direct);
+    crmm_priv_pool_heap_unlock(heap);
+    return ptr;
+}
+
+/* ---- small blocks ---- */
+
+/* An extent of the request's heap goes back as what its stream gave back just now. */
+static void give_back(const request *req, uint32_t index)
+{
+    crmm_priv_extents *extents = &req->heap->extents;
+    uint16_t owner = crmm_priv_pool_owner(req);
+
+    if (crmm_priv_extents_reserve_owner(extents, owner)) {
+        crmm_priv_extents_release(extents, index, owner,
+                                  req->stream == NULL ? 0
+                                                      : crmm_priv_pool_stream_epoch(req->stream));
+    } else {
+        crmm_priv_extents_release(extents, index, CRMM_PRIV_POOL_STRANDED,
+                                  __atomic_load_n(&req->pool->stranded_epoch, __ATOMIC_ACQUIRE));
+    }
+}
+
+void *crmm_priv_pool_take_line(const request *req, const crmm_priv_extent_source *sources,
+                               size_t count, void **extra, uint32_t most, uint32_t *fetched)
+{
+    enum { LINE = 128 };
+    crmm_priv_extents *extents = &req->heap->extents;
+
+    if (!crmm_priv_extents_reserve(extents)) {
+        return NULL;
+    }
+    uint32_t index = crmm_priv_extents_find(extents, LINE, LINE, sources, count);
+    if (index == 0) {
+        return NULL;
+    }
+    index = crmm_priv_extents_take(extents, index, LINE, LINE);
+    void *first = crmm_priv_pool_address_of(extents->all[index].at);
+    uint32_t blocks = LINE / req->size;
+    for (uint32_t i = 1; i < blocks && i <= most; i++) {
+        if (!crmm_priv_extents_reserve(extents)) {
+            break;
+        }
+        index = crmm_priv_extents_divide(extents, index, req->size);
+        extra[(*fetched)++] = crmm_priv_pool_address_of(extents->all[index].at);
+    }
+    /* The last one is as long as what is left. */
+    if (extents->all[index].size > req->size && crmm_priv_extents_reserve(extents)) {
+        give_back(req, crmm_priv_extents_divide(extents, index, req->size));
+    }
+    return first;
+}
+
+/* ---- another stream's block ---- */
+
+/* The block among other streams' fenced ones that fits best: whose it is, and since when. */
+static bool find_fenced(const request *req, crmm_priv_pool_heap *heap, uint16_t *owner,
+                        uint64_t *epoch)
+{
+    crmm_priv_extent_source sources[MOST_SOURCES];
+    size_t count = 0;
+    uint32_t end = crmm_priv_pool_streams_end(&req->pool->streams);
+
+    for (uint32_t i = CRMM_PRIV_POOL_FIRST_STREAM; i < end && count < MOST_SOURCES; i++) {
+        const crmm_priv_pool_stream *other = crmm_priv_pool_stream_of(&req->pool->streams, i);
+        const crmm_priv_extent_set *set = crmm_priv_extents_set(&heap->extents, other->index);
+        if (other != req->stream && set != NULL && set->count > 0) {
+            sources[count++] = (crmm_priv_extent_source){
+                .owner = other->index, .epoch = __atomic_load_n(&other->fenced, __ATOMIC_ACQUIRE)};
+        }
+    }
+    uint32_t index =
+        crmm_priv_extents_find(&heap->extents, req->size, req->alignment, sources, count);
+    *owner = heap->extents.all[index].owner;
+    *epoch = heap->extents.all[index].epoch;
+    return index != 0;
+}
+
+/* First wait, then take: whatever the stream has waited for it may use, also if another thread is
+ * faster and it takes another block than the one that was seen. */
+static void *steal(const request *req, crmm_priv_pool_heap *heap, bool is_direct)
+{
+    uint16_t owner = 0;
+    uint64_t epoch = 0;
+
+    if (req->stream == NULL) {
+        return NULL;
+    }
+    crmm_priv_pool_heap_lock(heap);
+    bool found = find_fenced(req, heap, &owner, &epoch);
+    crmm_priv_pool_heap_unlock(heap);
+    const crmm_priv_pool_waits waits = {.count = 1, .list = {{.owner = owner, .epoch = epoch}}};
+    if (!found || !crmm_priv_pool_wait_for(req, &waits)) {
+        return NULL;
+    }
+    return crmm_priv_pool_look(req, heap, is_direct);
+}
+
+bool crmm_priv_pool_wait_for_block(const request *req)
+{
+    crmm_priv_pool *pool = req->pool;
+    uint32_t heaps = crmm_priv_pool_heap_count(pool);
+
+    for (uint32_t i = 0; i < heaps; i++) {
+        crmm_priv_pool_heap *heap = crmm_priv_pool_heap_of(pool, i);
+        uint16_t owner = 0;
+        uint64_t epoch = 0;
+
+        crmm_priv_pool_heap_lock(heap);
+        bool found = find_fenced(req, heap, &owner, &epoch);
+        crmm_priv_pool_heap_unlock(heap);
+        if (found &&
+            crmm_priv_pool_stream_synchronize(
+                &pool->streams, crmm_priv_pool_stream_of(&pool->streams, owner), epoch) == 0) {
+            crmm_priv_pool_settle_streams(pool);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- all heaps ---- */
+
+void *crmm_priv_pool_search(const request *req, bool is_direct)
+{
+    uint32_t heaps = crmm_priv_pool_heap_count(req->pool);
+
+    crmm_priv_pool_settle_streams(req->pool);
+    void *ptr = crmm_priv_pool_look(req, req->heap, is_direct);
+    if (ptr == NULL) {
+        ptr = steal(req, req->heap, is_direct);
+    }
+    for (uint32_t i = 0; i < heaps && ptr == NULL; i++) {
+        crmm_priv_pool_heap *other = crmm_priv_pool_heap_of(req->pool, i);
+        if (other == req->heap || !crmm_priv_pool_heap_try(other)) {
+            continue;
+        }
+        ptr = take_seen(req, other, is_direct);
+        crmm_priv_pool_heap_unlock(other);
+        if (ptr == NULL) {
+            ptr = steal(req, other, is_direct);
+        }
+    }
+    return ptr;
+}

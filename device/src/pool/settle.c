@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "settle.h"
+
+#include <crmm/internal/floor.h>
+
+typedef crmm_priv_pool_request request;
+
+/* ---- what others' work lets go of ---- */
+
+static void promote(crmm_priv_pool *pool, crmm_priv_pool_heap *heap)
+{
+    uint32_t end = crmm_priv_pool_streams_end(&pool->streams);
+
+    if (heap->extents.solo != 0) {
+        return; /* one stream needs nothing but its own */
+    }
+    for (uint32_t i = CRMM_PRIV_POOL_FIRST_STREAM; i < end; i++) {
+        const crmm_priv_pool_stream *stream = crmm_priv_pool_stream_of(&pool->streams, i);
+        crmm_priv_extents_promote(&heap->extents, stream->index,
+                                  crmm_priv_pool_stream_done(stream));
+    }
+}
+
+static void poll(crmm_priv_pool *pool)
+{
+    uint32_t end = crmm_priv_pool_streams_end(&pool->streams);
+
+    for (uint32_t i = CRMM_PRIV_POOL_FIRST_STREAM; i < end; i++) {
+        crmm_priv_pool_stream_poll(&pool->streams, crmm_priv_pool_stream_of(&pool->streams, i));
+    }
+}
+
+/* Whether a stream gave something back for which there is no fence. */
+static bool has_unfenced(crmm_priv_pool *pool, const crmm_priv_pool_stream *stream)
+{
+    uint32_t heaps = crmm_priv_pool_heap_count(pool);
+    bool found = false;
+
+    for (uint32_t i = 0; i < heaps && !found; i++) {
+        crmm_priv_pool_heap *heap = crmm_priv_pool_heap_of(pool, i);
+        crmm_priv_pool_heap_lock(heap);
+        const crmm_priv_extent_set *set = crmm_priv_extents_set(&heap->extents, stream->index);
+        found = set != NULL && set->newest != 0 &&
+                !crmm_priv_pool_stream_is_fenced(stream, heap->extents.all[set->newest].epoch);
+        crmm_priv_pool_heap_unlock(heap);
+    }
+    return found;
+}
+
+/*
+ * The legacy stream is fenced when another one needs what it gave back, and not before: an event on
+ * it is a barrier for all blocking streams. It cannot be gone, so any thread may record there.
+ */
+static void fence_legacy(crmm_priv_pool *pool)
+{
+    uint32_t end = crmm_priv_pool_streams_end(&pool->streams);
+
+    for (uint32_t i = CRMM_PRIV_POOL_FIRST_STREAM; i < end; i++) {
+        crmm_priv_pool_stream *stream = crmm_priv_pool_stream_of(&pool->streams, i);
+        if (stream->id == CRMM_PRIV_POOL_LEGACY_STREAM && has_unfenced(pool, stream)) {
+            (void)crmm_priv_pool_stream_fence(&pool->streams, stream, NULL);
+        }
+    }
+}
+
+void crmm_priv_pool_complete_own(const request *req)
+{
+    crmm_priv_pool *pool = req->pool;
+
+    if (req->stream == NULL) {
+        return;
+    }
+    crmm_priv_pool_heap_lock(req->heap);
+    bool is_leaving = req->heap->extents.leaving != 0;
+    bool is_solo = req->heap->extents.solo != 0;
+    crmm_priv_pool_heap_unlock(req->heap);
+    if (is_leaving || (!is_solo && has_unfenced(pool, req->stream))) {
+        (void)crmm_priv_pool_stream_fence(&pool->streams, req->stream, req->handle);
+    }
+    crmm_priv_pool_stream_poll(&pool->streams, req->stream);
+    if (is_solo) {
+        return;
+    }
+    crmm_priv_pool_heap_lock(req->heap);
+    crmm_priv_extents_promote(&req->heap->extents, req->stream->index,
+                              crmm_priv_pool_stream_done(req->stream));
+    crmm_priv_pool_heap_unlock(req->heap);
+}
+
+void crmm_priv_pool_settle_streams(crmm_priv_pool *pool)
+{
+    uint32_t heaps = crmm_priv_pool_heap_count(pool);
+
+    fence_legacy(pool);
+    poll(pool);
+    for (uint32_t i = 0; i < heaps; i++) {
+        crmm_priv_pool_heap *heap = crmm_priv_pool_heap_of(pool, i);
+        crmm_priv_pool_heap_lock(heap);
+        promote(pool, heap);
+        crmm_priv_pool_heap_unlock(heap);
+    }
+}
+
+/* ---- waiting on the CPU ---- */
+
+bool crmm_priv_pool_wait_for_oldest(crmm_priv_pool *pool)
+{
+    uint32_t heaps = crmm_priv_pool_heap_count(pool);
+    uint32_t end = crmm_priv_pool_streams_end(&pool->streams);
+
+    for (uint32_t i = CRMM_PRIV_POOL_FIRST_STREAM; i < end; i++) {
+        crmm_priv_pool_stream *stream = crmm_priv_pool_stream_of(&pool->streams, i);
+        for (uint32_t k = 0; k < heaps; k++) {
+            crmm_priv_pool_heap *heap = crmm_priv_pool_heap_of(pool, k);
+            uint64_t epoch = 0;
+
+            crmm_priv_pool_heap_lock(heap);
+            const crmm_priv_extent_set *set = crmm_priv_extents_set(&heap->extents, stream->index);
+            if (set != NULL && set->oldest != 0) {
+                epoch = heap->extents.all[set->oldest].epoch;
+            }
+            crmm_priv_pool_heap_unlock(heap);
+            if (epoch != 0 && crmm_priv_pool_stream_is_fenced(stream, epoch) &&
+                crmm_priv_pool_stream_synchronize(&pool->streams, stream, epoch) == 0) {
+                crmm_priv_pool_settle_streams(pool);
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+bool crmm_priv_pool_is_settled(crmm_priv_pool *pool)
+{
+    uint32_t heaps = crmm_priv_pool_heap_count(pool);
+    bool settled = true;
+
+    for (uint32_t i = 0; i < heaps && settled; i++) {
+        crmm_priv_pool_heap *heap = crmm_priv_pool_heap_of(pool, i);
+        crmm_priv_pool_heap_lock(heap);
+        const crmm_priv_extents *extents = &heap->extents;
+        settled = extents->leaving == 0 &&
+                  extents->free_granules ==
+                      crmm_priv_extents_set(extents, CRMM_PRIV_POOL_CLEAN)->granules;
+        crmm_priv_pool_heap_unlock(heap);
+    }
+    return settled;
+}
+
+int crmm_priv_pool_wait_for_all(crmm_priv_pool *pool)
+{
+    uint32_t end = crmm_priv_pool_streams_end(&pool->streams);
+    uint32_t heaps = crmm_priv_pool_heap_count(pool);
+    int previous = -1;
+
+    crmm_priv_pool_set_solo(pool, 0);
+    /* What is marked with a closed epoch was given back before the wait. */
+    uint64_t closed[CRMM_PRIV_POOL_MOST_STREAMS];
+    for (uint32_t i = CRMM_PRIV_POOL_FIRST_STREAM; i < end; i++) {
+        closed[i] = __atomic_fetch_add(&crmm_priv_pool_stream_of(&pool->streams, i)->epoch, 1,
+                                       __ATOMIC_ACQ_REL);
+    }
+    uint64_t stranded = __atomic_fetch_add(&pool->stranded_epoch, 1, __ATOMIC_ACQ_REL);
+    int code = 0;
+    if (pool->device >= 0) {
+        code = crmm_priv_cuda_try_enter_device(pool->device, &previous);
+        if (code == 0) {
+            code = crmm_priv_device_wait();
+            crmm_priv_cuda_leave_device(previous);
+        }
+        (void)__atomic_fetch_add(&pool->streams.synchronizes, 1, __ATOMIC_RELAXED);
+    }
+    if (code != 0) {
+        return code;
+    }
+    for (uint32_t i = CRMM_PRIV_POOL_FIRST_STREAM; i < end; i++) {
+        crmm_priv_pool_stream_set_done(crmm_priv_pool_stream_of(&pool->streams, i), closed[i]);
+    }
+    for (uint32_t i = 0; i < heaps; i++) {
+        crmm_priv_pool_heap *heap = crmm_priv_pool_heap_of(pool, i);
+        crmm_priv_pool_heap_lock(heap);
+        promote(pool, heap);
+        crmm_priv_extents_promote(&heap->extents, CRMM_PRIV_POOL_STRANDED, stranded);
+        crmm_priv_pool_heap_unlock(heap);
+    }
+    return 0;
+}

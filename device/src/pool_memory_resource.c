@@ -14,10 +14,11 @@
 #include <crmm/internal/report.h>
 #include <crmm/internal/validate.h>
 
-#include "pool/cache.h"
+#include "pool/fences.h"
 #include "pool/guard.h"
 #include "pool/kind.h"
 #include "pool/memory.h"
+#include "pool/registry.h"
 #include "pool/serve.h"
 #include "pool/settle.h"
 

@@ -79,6 +79,8 @@ SETTLE = SOURCES + 'settle.c'
 EXTENTS = SOURCES + 'extents.c'
 EXTENTS_SEARCH = SOURCES + 'extents_search.c'
 CACHE = SOURCES + 'cache.c'
+FENCES = SOURCES + 'fences.c'
+REGISTRY = SOURCES + 'registry.c'
 REQUEST = SOURCES + 'request.c'
 MEMORY = SOURCES + 'memory.c'
 PAGES = SOURCES + 'page_memory.c'
@@ -130,7 +132,7 @@ POOL = [
            '__atomic_store_n(&stream->seen[i], 0, __ATOMIC_RELEASE);',
            '__atomic_store_n(&stream->seen[i], stream->seen[i], __ATOMIC_RELEASE);',
            configuration='off-chunks'),
-    Mutant('pool: an entry with memory is used again', CACHE,
+    Mutant('pool: an entry with memory is used again', REGISTRY,
            'idle = (set == NULL || set->count == 0) && heap->extents.leaving == 0;',
            'idle = set != NULL || heap->extents.leaving == 0;'),
     Mutant('pool: streams are known by their handles', RESOURCE,
@@ -143,9 +145,9 @@ POOL = [
     }
     return default_id(pool, stream);
 '''),
-    Mutant('pool: a fence is recorded on a later stream', CACHE,
-           'if (is_behind(cache, handle) && begin_fence(cache)) {',
-           '(void)is_behind;\n    if (cache->stream != NULL && begin_fence(cache)) {'),
+    Mutant('pool: a fence is recorded on a later stream', FENCES,
+           'if (cache->stream != NULL && is_due(cache) && is_behind(cache, handle)) {',
+           '(void)is_behind;\n    if (cache->stream != NULL && is_due(cache)) {'),
     Mutant('pool: what is fenced is complete', SETTLE,
            '''        crmm_priv_extents_promote(&heap->extents, stream->index,
                                   crmm_priv_pool_stream_done(stream));

@@ -98,87 +98,10 @@ static inline size_t crmm_priv_pool_class_bytes(size_t class_index)
     return (size_t)crmm_priv_pool_class_size(class_index) << CRMM_PRIV_POOL_GRANULE_SHIFT;
 }
 
-/* ---- finding one's cache ---- */
-
-enum { CRMM_PRIV_POOL_THREAD_ENTRIES = 64 };
-
-typedef struct crmm_priv_pool_thread_entry {
-    uint64_t serial; /* of the pool */
-    uint64_t key;    /* the stream's id, or its handle */
-    crmm_priv_pool_cache *cache;
-    uint64_t padding; /* to a power of two */
-} crmm_priv_pool_thread_entry;
-
-typedef struct crmm_priv_pool_thread {
-    crmm_priv_pool_thread_entry by_id[CRMM_PRIV_POOL_THREAD_ENTRIES];
-    crmm_priv_pool_thread_entry by_handle[CRMM_PRIV_POOL_THREAD_ENTRIES];
-    crmm_priv_pool_cache *first; /* all of this thread's; guarded by the lock of all pools */
-    uint32_t collisions;         /* with other threads at a heap's lock */
-} crmm_priv_pool_thread;
-
-/* One pointer, which also a library that is loaded late has room for. Never NULL. */
-extern __thread crmm_priv_pool_thread *crmm_priv_pool_self
-    __attribute__((tls_model("initial-exec")));
-
-/* Find the one for the stream with an id, behind a handle, among all of this thread's, or make it.
- * It is found without that from then on. NULL: no host memory. */
-crmm_priv_pool_cache *crmm_priv_pool_find_cache(crmm_priv_pool *pool, uint64_t id,
-                                                crmm_stream handle);
-
-/* From now on this cache of the calling thread is behind a handle. */
-void crmm_priv_pool_remember_handle(const crmm_priv_pool *pool, crmm_priv_pool_cache *cache,
-                                    crmm_stream handle);
-
-/* In a forked child: the thread that is left has no caches, its parent has them. */
-void crmm_priv_pool_forget_caches(void);
-
-/* The cache in an entry of this pool and stream. NULL: it is another one's. */
-static inline crmm_priv_pool_cache *crmm_priv_pool_cache_in(
-    const crmm_priv_pool_thread_entry *entry, uint64_t serial, uint64_t key)
-{
-    if (__builtin_expect(entry->key != key || entry->serial != serial, 0)) {
-        return NULL;
-    }
-    if (entry->cache == NULL) {
-        __builtin_unreachable(); /* no pool has the number of an entry that is not in use */
-    }
-    return entry->cache;
-}
-
-/* This thread's cache for a stream, if it was used before. NULL: see crmm_priv_pool_find_cache().
- */
-static inline crmm_priv_pool_cache *crmm_priv_pool_cache_of(const crmm_priv_pool *pool, uint64_t id)
-{
-    const uint64_t serial = __atomic_load_n(&pool->serial, __ATOMIC_RELAXED);
-    size_t at = (id + serial) % CRMM_PRIV_POOL_THREAD_ENTRIES;
-
-    return crmm_priv_pool_cache_in(&crmm_priv_pool_self->by_id[at], serial, id);
-}
-
-/* Where a stream's handle is entered: streams are objects of some size, one after the other, which
- * a multiple of the golden ratio keeps apart (Knuth, The Art of Computer Programming 3, 6.4). */
-static inline size_t crmm_priv_pool_handle_entry(crmm_stream handle, uint64_t serial)
-{
-    _Static_assert(CRMM_PRIV_POOL_THREAD_ENTRIES == 1 << (32 - 26), "the highest bits tell");
-    return ((uint32_t)(uintptr_t)handle + (uint32_t)serial) * 0x9E3779B9u >> 26;
-}
-
-/*
- * The same by the stream's handle, so that CUDA need not be asked for its id. A handle may come
- * back for another stream, of which this thread knows since its first allocation there. Before
- * that, what is given back on it goes into the older one's cache, where nobody gets it too early:
- * no fence is recorded without looking at the id.
- */
-static inline crmm_priv_pool_cache *crmm_priv_pool_cache_behind(const crmm_priv_pool *pool,
-                                                                crmm_stream handle)
-{
-    const uint64_t serial = __atomic_load_n(&pool->serial, __ATOMIC_RELAXED);
-    size_t at = crmm_priv_pool_handle_entry(handle, serial);
-
-    return crmm_priv_pool_cache_in(&crmm_priv_pool_self->by_handle[at], serial, (uintptr_t)handle);
-}
-
 /* ---- using it ---- */
+
+/* Shelves for a new cache of a pool: empty ones, where the pool keeps anything at hand. */
+void crmm_priv_pool_cache_set_shelves(crmm_priv_pool_cache *cache);
 
 /* Take a block off a shelf that has one. */
 static inline void *crmm_priv_pool_cache_pop(crmm_priv_pool_cache *cache,
@@ -243,23 +166,8 @@ uint32_t crmm_priv_pool_cache_missed(crmm_priv_pool_cache *cache, size_t class_i
 uint32_t crmm_priv_pool_cache_fill(crmm_priv_pool_cache *cache, size_t class_index, void **blocks,
                                    uint32_t count);
 
-/* What a block that goes to the heap at once adds to the account; whether it is time, as above. */
-bool crmm_priv_pool_cache_note(crmm_priv_pool_cache *cache, size_t bytes);
-
-/* Something was given back by a call on `handle`, the cache's stream, and it is time: for a fence,
- * or to give memory back to upstream. */
-void crmm_priv_pool_cache_look(crmm_priv_pool_cache *cache, crmm_stream handle);
-
-/* Keep all threads out of a pool's caches, and the list of them as it is; then let them in again.
- */
-void crmm_priv_pool_stop_caches(crmm_priv_pool *pool);
-void crmm_priv_pool_resume_caches(crmm_priv_pool *pool);
-
-/* Give all blocks of all caches to the heaps. Bytes. */
-size_t crmm_priv_pool_flush_all(crmm_priv_pool *pool);
-
-/* Let the next call on every stream but one mark what it gave back, and give it to the heaps. */
-void crmm_priv_pool_want(crmm_priv_pool *pool, const crmm_priv_pool_stream *but);
+/* Give all blocks to the heaps; the cache is locked. */
+void crmm_priv_pool_cache_flush(crmm_priv_pool_cache *cache);
 
 /* The epoch of what is at hand. */
 uint64_t crmm_priv_pool_cache_epoch(const crmm_priv_pool_cache *cache);
@@ -267,12 +175,5 @@ uint64_t crmm_priv_pool_cache_epoch(const crmm_priv_pool_cache *cache);
 /* Give blocks at hand to their heaps, marked with an owner and an epoch. */
 void crmm_priv_pool_give_to_heaps(crmm_priv_pool *pool, void *const *blocks, size_t count,
                                   uint16_t owner, uint64_t epoch);
-
-/* The pool goes: its caches too, with what they hold. */
-void crmm_priv_pool_delete_caches(crmm_priv_pool *pool);
-
-/* How many bytes the caches may hold, and how many may be given back without a fence; the pool's
- * lock is held. */
-void crmm_priv_pool_set_budget(crmm_priv_pool *pool);
 
 #endif

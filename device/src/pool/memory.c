@@ -6,8 +6,8 @@
 #include <crmm/internal/floor.h>
 
 #include "accounts.h"
-#include "cache.h"
 #include "chunk_memory.h"
+#include "fences.h"
 #include "moves.h"
 #include "page_memory.h"
 

@@ -10,7 +10,7 @@ uint64_t crmm_priv_pool_next_serial(void)
     enum {
         APART = 9
     }; /* so that neighbours among pools and among streams do not meet in a thread's
-          entries, see cache.h */
+          entries, see registry.h */
     static uint64_t serials;
 
     return __atomic_add_fetch(&serials, APART, __ATOMIC_RELAXED);

@@ -4,6 +4,7 @@
 #include <crmm/internal/fail.h>
 
 #include "gather.h"
+#include "registry.h"
 #include "search.h"
 #include "settle.h"
 

@@ -6,8 +6,8 @@
 
 #include <crmm/internal/fail.h>
 
-#include "cache.h"
 #include "kind.h"
+#include "registry.h"
 
 static size_t bytes_of(uint64_t granules)
 {

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fences.h"
+
+#include "memory.h"
+#include "settle.h"
+
+enum {
+    SHARE = 16,              /* caches together hold a sixteenth of the pool */
+    LOWEST_BUDGET = 1 << 20, /* bytes */
+    FIRST_FENCE = 64 << 10   /* bytes given back on a new stream before it is fenced */
+};
+
+/* ---- the pool's limits ---- */
+
+/* Whether what streams give back without a fence may soon be wanted: there is little to grow by. */
+static bool is_near_maximum(const crmm_priv_pool *pool)
+{
+    return crmm_priv_pool_held(pool) >= pool->maximum - pool->maximum / 8;
+}
+
+/*
+ * Bytes that may be given back on a stream before they are fenced: what no other stream can use.
+ * Alone nobody else wants it; among several threads recording an event is slow, since they get into
+ * each other's way in the driver.
+ */
+static size_t highest_fence(const crmm_priv_pool *pool)
+{
+    size_t held = crmm_priv_pool_held(pool);
+
+    if (pool->solo != 0) {
+        return ((size_t)16 << 20) + held / 32;
+    }
+    if (pool->is_tight) {
+        return (size_t)64 << 10;
+    }
+    if (pool->heap_count > 1) {
+        return ((size_t)16 << 20) + held / 256;
+    }
+    return ((size_t)4 << 20) + held / (is_near_maximum(pool) ? 1024 : 256);
+}
+
+void crmm_priv_pool_set_budget(crmm_priv_pool *pool)
+{
+    size_t held = crmm_priv_pool_held(pool);
+    size_t budget = held / SHARE / (pool->cache_count > 0 ? pool->cache_count : 1);
+
+    if (pool->cache_option == SIZE_MAX) {
+        budget = 0;
+    } else if (pool->cache_option != 0) {
+        budget = pool->cache_option;
+    } else if (budget < LOWEST_BUDGET) {
+        size_t most = pool->maximum / SHARE / (pool->cache_count > 0 ? pool->cache_count : 1);
+        budget = most < LOWEST_BUDGET ? most : LOWEST_BUDGET;
+    }
+    __atomic_store_n(&pool->budget, budget, __ATOMIC_RELAXED);
+    __atomic_store_n(&pool->fence_limit, highest_fence(pool), __ATOMIC_RELAXED);
+}
+
+/* ---- the account of a cache ---- */
+
+bool crmm_priv_pool_cache_note(crmm_priv_pool_cache *cache, size_t bytes)
+{
+    crmm_priv_bias_lock(&cache->lock);
+    bool is_time = crmm_priv_pool_cache_count(cache, bytes);
+    crmm_priv_bias_unlock(&cache->lock);
+    return is_time;
+}
+
+void crmm_priv_pool_set_fence_limit(crmm_priv_pool_cache *cache)
+{
+    int64_t highest = (int64_t)__atomic_load_n(&cache->pool->fence_limit, __ATOMIC_RELAXED);
+    int64_t limit = (int64_t)(cache->fenced / 8);
+
+    limit = limit < FIRST_FENCE ? FIRST_FENCE : limit;
+    cache->fence_limit = limit < highest ? limit : highest;
+    if (cache->stream == NULL || cache->id == CRMM_PRIV_POOL_LEGACY_STREAM) {
+        cache->fence_limit = INT64_MAX; /* it does not die: when another wants it is enough */
+    }
+    cache->allowance = cache->fence_limit;
+    if (cache->pool->release_threshold != SIZE_MAX) {
+        cache->allowance = 0; /* after every free memory may have to go back */
+    }
+    __atomic_store_n(&cache->left, cache->allowance, __ATOMIC_RELAXED);
+}
+
+/*
+ * Blocks given back beyond the limit before there is a fence: the first one at once, since the
+ * stream may not live long; later a few large ones are as little to lose as many small ones are
+ * much.
+ */
+static uint32_t few_blocks(const crmm_priv_pool_cache *cache)
+{
+    enum { FEW_IN_A_FULL_POOL = 4, FEW = 8, FEW_OF_ONE_STREAM = 16 };
+    const crmm_priv_pool *pool = cache->pool;
+    uint32_t most = is_near_maximum(pool) ? FEW_IN_A_FULL_POOL : FEW;
+
+    if (pool->is_tight || pool->release_threshold != SIZE_MAX || cache->fences == 0) {
+        return 1;
+    }
+    if (__atomic_load_n(&pool->solo, __ATOMIC_RELAXED) != 0) {
+        most = FEW_OF_ONE_STREAM;
+    }
+    return cache->fences < most ? cache->fences : most;
+}
+
+static int64_t unfenced_of(const crmm_priv_pool_cache *cache)
+{
+    int64_t left = __atomic_load_n(&cache->left, __ATOMIC_RELAXED);
+    return left <= CRMM_PRIV_POOL_WANTED ? 0 : cache->allowance - left;
+}
+
+/* Whether to record a fence now. */
+static bool is_due(crmm_priv_pool_cache *cache)
+{
+    crmm_priv_bias_lock(&cache->lock);
+    cache->looks += unfenced_of(cache) > cache->fence_limit ||
+                    crmm_priv_pool_held(cache->pool) > cache->pool->release_threshold;
+    bool is_time = __atomic_load_n(&cache->left, __ATOMIC_RELAXED) <= CRMM_PRIV_POOL_WANTED ||
+                   cache->looks >= few_blocks(cache);
+    crmm_priv_bias_unlock(&cache->lock);
+    return is_time;
+}
+
+/* Close the account: what was given back so far has a fence from now on. */
+static void close_account(crmm_priv_pool_cache *cache)
+{
+    enum { YOUNG = 8 }; /* fences */
+
+    crmm_priv_bias_lock(&cache->lock);
+    /* A stream or thread that does not live long leaves nothing at hand behind a fence. */
+    if (__atomic_load_n(&cache->left, __ATOMIC_RELAXED) <= CRMM_PRIV_POOL_WANTED ||
+        cache->fences < YOUNG) {
+        crmm_priv_pool_cache_flush(cache);
+    }
+    cache->fences++;
+    cache->fenced += (uint64_t)unfenced_of(cache);
+    cache->looks = 0;
+    cache->epoch = crmm_priv_pool_stream_epoch(cache->stream);
+    crmm_priv_pool_set_fence_limit(cache);
+    crmm_priv_bias_unlock(&cache->lock);
+}
+
+/* Whether a handle is still that of the cache's stream, and not of a later one's. */
+static bool is_behind(const crmm_priv_pool_cache *cache, crmm_stream handle)
+{
+    return (uintptr_t)handle <= (uintptr_t)CRMM_STREAM_PER_THREAD ||
+           crmm_priv_stream_id_of(handle) == cache->id;
+}
+
+void crmm_priv_pool_cache_look(crmm_priv_pool_cache *cache, crmm_stream handle)
+{
+    crmm_priv_pool *pool = cache->pool;
+
+    if (cache->stream != NULL && is_due(cache) && is_behind(cache, handle)) {
+        close_account(cache);
+        (void)crmm_priv_pool_stream_fence(&pool->streams, cache->stream, handle);
+    }
+    if (crmm_priv_pool_held(pool) > pool->release_threshold) {
+        crmm_priv_pool_settle_streams(pool);
+        (void)crmm_priv_pool_release(pool, pool->release_threshold);
+    }
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CRMM_DEVICE_POOL_FENCES_H
+#define CRMM_DEVICE_POOL_FENCES_H
+
+/*
+ * When a fence is due. Each cache has an account of the bytes that were given back into it or past
+ * it; when that is beyond a limit, and a few blocks more, its stream is fenced in a call that the
+ * program makes there. Events are few then, and what nobody else may use yet is little.
+ */
+
+#include "cache.h"
+
+/* How many bytes the caches may hold, and how many may be given back without a fence; the pool's
+ * lock is held. */
+void crmm_priv_pool_set_budget(crmm_priv_pool *pool);
+
+/*
+ * How much may be given back before the next fence: an eighth of what was given back before, so
+ * that a stream that is destroyed leaves little behind, however short it lived. The cache is
+ * locked, or new.
+ */
+void crmm_priv_pool_set_fence_limit(crmm_priv_pool_cache *cache);
+
+/* What a block that goes to the heap at once adds to the account; whether it is time, as
+ * crmm_priv_pool_cache_count(). */
+bool crmm_priv_pool_cache_note(crmm_priv_pool_cache *cache, size_t bytes);
+
+/* Something was given back by a call on `handle`, the cache's stream, and it is time: for a fence,
+ * or to give memory back to upstream. */
+void crmm_priv_pool_cache_look(crmm_priv_pool_cache *cache, crmm_stream handle);
+
+#endif

@@ -88,6 +88,7 @@ CHUNKS = SOURCES + 'chunk_memory.c'
 MOVES = SOURCES + 'moves.c'
 LOOK = SOURCES + 'look.c'
 SNAPSHOT = SOURCES + 'snapshot.c'
+STREAM_ID = SOURCES + 'stream_id.h'
 RESOURCE = 'device/src/pool_memory_resource.c'
 
 # The protocol of the pool. What is left out since it does no harm:
@@ -135,15 +136,16 @@ POOL = [
     Mutant('pool: an entry with memory is used again', REGISTRY,
            'idle = (set == NULL || set->count == 0) && heap->extents.leaving == 0;',
            'idle = set != NULL || heap->extents.leaving == 0;'),
-    Mutant('pool: streams are known by their handles', RESOURCE,
-           '''    return __builtin_expect(is_created(stream), 1) ? crmm_priv_stream_id_of(stream)
-                                                   : default_id(pool, stream);
+    Mutant('pool: streams are known by their handles', STREAM_ID,
+           '''    return __builtin_expect(crmm_priv_pool_is_created(stream), 1)
+               ? crmm_priv_stream_id_of(stream)
+               : crmm_priv_pool_default_id(pool, stream);
 ''',
-           '''    uint64_t id = is_created(stream) ? crmm_priv_stream_id_of(stream) : 0;
+           '''    uint64_t id = crmm_priv_pool_is_created(stream) ? crmm_priv_stream_id_of(stream) : 0;
     if (id != 0) {
         return crmm_priv_is_stream_id(id) ? (uint64_t)(uintptr_t)stream : id;
     }
-    return default_id(pool, stream);
+    return crmm_priv_pool_default_id(pool, stream);
 '''),
     Mutant('pool: a fence is recorded on a later stream', FENCES,
            'if (cache->stream != NULL && is_due(cache) && is_behind(cache, handle)) {',

@@ -34,6 +34,7 @@ void crmm_priv_pool_deallocate_sync(crmm_resource *resource, void *ptr, size_t b
 void crmm_priv_pool_deallocate_ptr(crmm_resource *resource, crmm_stream stream, void *ptr);
 crmm_resource *crmm_priv_pool_upstream(const crmm_resource *resource);
 crmm_status crmm_priv_pool_trim(crmm_resource *resource, size_t bytes_to_keep, size_t *released);
+size_t crmm_priv_pool_describe(const crmm_resource *resource, char *text, size_t size);
 void crmm_priv_pool_destroy(crmm_resource *resource);
 
 /* As crmm_pool_memory_resource_create(), with arguments that were checked. Retains `upstream`. */

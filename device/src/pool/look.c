@@ -2,6 +2,7 @@
 
 /* What a pool tells about itself. */
 
+#include <stdio.h>
 #include <string.h>
 
 #include <crmm/internal/fail.h>
@@ -12,6 +13,38 @@
 static size_t bytes_of(uint64_t granules)
 {
     return (size_t)granules << CRMM_PRIV_POOL_GRANULE_SHIFT;
+}
+
+/* ---- what it is ---- */
+
+crmm_resource *crmm_priv_pool_upstream(const crmm_resource *resource)
+{
+    return ((const crmm_priv_pool *)resource)->upstream;
+}
+
+size_t crmm_priv_pool_describe(const crmm_resource *resource, char *text, size_t size)
+{
+    const crmm_priv_pool *pool = (const crmm_priv_pool *)resource;
+    char maximum[32] = "none";
+    int length;
+
+    if (pool->maximum != SIZE_MAX) {
+        (void)snprintf(maximum, sizeof(maximum), "%zu", pool->maximum);
+    }
+    length = snprintf(text, size, "%s (device %d, maximum %s, %s of %zu%s%s)",
+                      crmm_priv_pool_name(pool), pool->device, maximum,
+                      pool->is_in_place ? "grown in place by pages" : "chunks", pool->page,
+                      pool->is_tight ? ", tight" : "", pool->validates ? ", validating" : "");
+    return crmm_priv_describe_over(pool->upstream, text, size, (size_t)length);
+}
+
+size_t crmm_pool_memory_resource_pool_size(const crmm_resource *pool)
+{
+    if (!crmm_priv_check_class("crmm_pool_memory_resource_pool_size", pool,
+                               crmm_priv_pool_ops_of(pool))) {
+        return 0;
+    }
+    return crmm_priv_pool_held((const crmm_priv_pool *)pool);
 }
 
 /* ---- figures ---- */

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "cache.h"
+#include "registry.h"
 
 uint64_t crmm_priv_pool_next_serial(void)
 {
@@ -14,6 +14,33 @@ uint64_t crmm_priv_pool_next_serial(void)
     static uint64_t serials;
 
     return __atomic_add_fetch(&serials, APART, __ATOMIC_RELAXED);
+}
+
+/* ---- the process ---- */
+
+static pthread_once_t watch = PTHREAD_ONCE_INIT;
+static uint64_t generation; /* a forked child has a higher one than its parent */
+
+static void note_fork(void)
+{
+    __atomic_store_n(&generation, generation + 1, __ATOMIC_RELAXED);
+    crmm_priv_pool_forget_caches();
+}
+
+static void handle_forks(void)
+{
+    (void)pthread_atfork(NULL, NULL, note_fork);
+}
+
+uint64_t crmm_priv_pool_generation(void)
+{
+    (void)pthread_once(&watch, handle_forks);
+    return __atomic_load_n(&generation, __ATOMIC_RELAXED);
+}
+
+bool crmm_priv_pool_is_forked(const crmm_priv_pool *pool)
+{
+    return pool->generation != __atomic_load_n(&generation, __ATOMIC_RELAXED);
 }
 
 /* ---- heaps ---- */

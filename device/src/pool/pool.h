@@ -107,6 +107,15 @@ static inline const char *crmm_priv_pool_name(const crmm_priv_pool *pool)
     return crmm_resource_name(&pool->base);
 }
 
+/* ---- the process ---- */
+
+/* The number of this process: a forked child has a higher one than its parent. */
+uint64_t crmm_priv_pool_generation(void);
+
+/* Whether this is a forked child of the process that made the pool: its locks may be held by
+ * threads that the child has not, and its memory is CUDA's. */
+bool crmm_priv_pool_is_forked(const crmm_priv_pool *pool);
+
 /* ---- heaps ---- */
 
 /* Lock the heap; the lock is never held across a call that can block. */
@@ -168,6 +177,9 @@ size_t crmm_priv_pool_block_bytes(crmm_priv_pool *pool, const crmm_priv_pool_chu
 /* Whether a block, live, at hand or free, begins at an address. */
 bool crmm_priv_pool_is_block_start(crmm_priv_pool *pool, const crmm_priv_pool_chunk *chunk,
                                    const void *ptr);
+
+/* The table of operations that a resource has if it is a pool. */
+const crmm_resource_ops *crmm_priv_pool_ops_of(const crmm_resource *resource);
 
 /* Whether a resource is a pool; if not, described in the name of the function `who`. */
 bool crmm_priv_pool_is_pool(const crmm_resource *resource, const char *who);

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # clang in a debug build, where validation is on; gcc in a release build, without assertions. Both
-# must have the same tests. The `test` step is gcc's default build, and has tried the headers with gcc
-# and nvcc.
+# must have the same tests. The `test` step is gcc's default build, and has tried the headers with
+# gcc and nvcc.
 # shellcheck source=scripts/ci/common.sh
 . "$(dirname "$0")/common.sh"
 

@@ -61,9 +61,9 @@ done
 echo 'no adaptor, no messages'
 folder=$ci_root/no-adaptor
 configure "$folder" -Dcudart=emulated -Dauto_features=disabled -Dtests=enabled -Dlog_level=off
-compile "$folder"
+compile_tests "$folder" adaptors headers
 expect_adaptors "$folder" ''
-run_tests "$folder" --suite headers
+run_tests "$folder" --suite adaptors --suite headers --no-suite nvcc
 
 # Each of these brought something that is used where it exists.
 for version in 12000 12050 12080; do

@@ -17,6 +17,8 @@ mkdir -p "$reports"
 wrapper="valgrind --trace-children=yes --trace-children-skip=/usr/bin/*,/bin/*,*/python3*"
 wrapper+=" --leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite"
 wrapper+=" --log-file=$reports/%p.log"
+# Most of the time is spent on translating code that runs once, at a process's start.
+wrapper+=" --vex-guest-chase=no"
 status=0
 run_tests "$folder" --wrap "$wrapper" --timeout-multiplier 10 --suite crmm --no-suite headers \
     --no-suite pool-model --no-suite whole-traces || status=1

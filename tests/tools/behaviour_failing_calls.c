@@ -154,6 +154,15 @@ static bool is_right(const row *of, const struct cuda_call *failing, crmm_status
            native_code == cudaErrorIllegalAddress;
 }
 
+/* Who takes back what upstream refused. */
+static crmm_resource *holder_of(const row *of, crmm_resource *mr)
+{
+    if (of->keeper != NULL) {
+        return of->keeper();
+    }
+    return of->forgets ? crmm_resource_upstream(mr) : mr;
+}
+
 static void let_fail(const row *of, const struct cuda_call *failing, char *text)
 {
     char why[TEXT] = "";
@@ -179,7 +188,7 @@ static void let_fail(const row *of, const struct cuda_call *failing, char *text)
                    differ ? short_name(out.statuses[1]) : "", out.findings > 0 ? ", reported" : "");
     /* What was refused is still there, and can be given back. */
     size_t findings = misuse_recorded()->count;
-    crmm_resource *holder = of->forgets ? crmm_resource_upstream(mr) : mr;
+    crmm_resource *holder = holder_of(of, mr);
     give(holder, stream, out.ptrs[0], BYTES, 256);
     crmm_deallocate_sync(holder, out.ptrs[1], BYTES, 256);
     /* And all is as before. */

@@ -25,6 +25,7 @@ typedef struct row {
     bool is_captured;     /* a stream that is captured gets memory: the graph's */
     bool forgets; /* its books drop a block before upstream has it, which may refuse it: then the
                      block is upstream's */
+    crmm_resource *(*keeper)(void); /* whose it is then, if not upstream's */
 } row;
 
 extern const row rows[];

@@ -169,17 +169,24 @@ typedef struct chunks {
     size_t count, wrong;
 } chunks;
 
-/* Whether it can be exported. The emulation has no handles; there it is memory of a device. */
+/* The emulation has not got it, also where it stands in for the toolkit's library. */
+#ifndef CUDART_EMULATED
+#pragma weak cudaIpcGetMemHandle
+#endif
+
+/* Whether it can be exported; where nothing can be, whether it is memory of a device. */
 static bool has_handle(void *base)
 {
-#ifdef CUDART_EMULATED
     struct cudaPointerAttributes attributes;
+
+#ifndef CUDART_EMULATED
+    cudaIpcMemHandle_t handle;
+    if (cudaIpcGetMemHandle != NULL) {
+        return cudaIpcGetMemHandle(&handle, base) == cudaSuccess;
+    }
+#endif
     return cudaPointerGetAttributes(&attributes, base) == cudaSuccess &&
            attributes.type == cudaMemoryTypeDevice;
-#else
-    cudaIpcMemHandle_t handle;
-    return cudaIpcGetMemHandle(&handle, base) == cudaSuccess;
-#endif
 }
 
 static void look_at_chunk(void *base, size_t bytes, bool added, void *user_data)

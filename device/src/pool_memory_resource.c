@@ -282,7 +282,10 @@ __attribute__((noinline)) static void deallocate_slow(crmm_priv_pool *pool, crmm
                                                       bool is_sync, void *ptr, size_t bytes,
                                                       size_t alignment)
 {
-    crmm_priv_pool_cache *known = is_sync ? NULL : crmm_priv_pool_cache_behind(pool, stream);
+    /* Whether the per-thread stream is captured is told with its id. */
+    crmm_priv_pool_cache *known = is_sync || stream == CRMM_STREAM_PER_THREAD
+                                      ? NULL
+                                      : crmm_priv_pool_cache_behind(pool, stream);
 
     if (known != NULL && !is_cached(pool, bytes, alignment)) {
         deallocate_direct(pool, known, stream, ptr, bytes, alignment);

@@ -33,9 +33,8 @@ static void move_thread(crmm_priv_pool *pool, crmm_priv_pool_cache *cache)
     for (uint32_t i = 0; i < pool->heap_count; i++) {
         best = pool->heaps[i]->users + 1 < pool->heaps[best]->users ? i : best;
     }
-    for (crmm_priv_pool_cache *other = cache->thread->first; other != NULL;
-         other = other->next_of_thread) {
-        if (other->pool == pool) {
+    for (crmm_priv_pool_cache *other = pool->caches; other != NULL; other = other->next_of_pool) {
+        if (other->thread == cache->thread) {
             pool->heaps[other->heap]->users--;
             pool->heaps[best]->users++;
             other->heap = best;

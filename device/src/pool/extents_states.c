@@ -98,15 +98,8 @@ static void unlink_age(crmm_priv_extents *extents, crmm_priv_extent_set *set, ui
 
 /* ---- states ---- */
 
-void crmm_priv_extents_make_free(crmm_priv_extents *extents, uint32_t index, uint16_t owner,
-                                 uint64_t epoch)
-{
-    crmm_priv_extents_make_part(extents, index, owner, epoch,
-                                place_of_epoch(extents, extents->sets[owner], epoch));
-}
-
-void crmm_priv_extents_make_part(crmm_priv_extents *extents, uint32_t index, uint16_t owner,
-                                 uint64_t epoch, uint32_t older)
+static inline crmm_priv_extent_set *enter_bin(crmm_priv_extents *extents, uint32_t index,
+                                              uint16_t owner, uint64_t epoch)
 {
     crmm_priv_extent *extent = get(extents, index);
     crmm_priv_extent_set *set = extents->sets[owner];
@@ -115,11 +108,29 @@ void crmm_priv_extents_make_part(crmm_priv_extents *extents, uint32_t index, uin
     extent->owner = owner;
     extent->epoch = epoch;
     link_bin(extents, set, index);
+    set->count++;
+    extents->free_granules += extent->size;
+    return set;
+}
+
+void crmm_priv_extents_make_free(crmm_priv_extents *extents, uint32_t index, uint16_t owner,
+                                 uint64_t epoch)
+{
+    crmm_priv_extent_set *set = enter_bin(extents, index, owner, epoch);
+
+    if (owner != CRMM_PRIV_POOL_CLEAN) {
+        link_age(extents, set, index, place_of_epoch(extents, set, epoch));
+    }
+}
+
+void crmm_priv_extents_make_part(crmm_priv_extents *extents, uint32_t index, uint16_t owner,
+                                 uint64_t epoch, uint32_t older)
+{
+    crmm_priv_extent_set *set = enter_bin(extents, index, owner, epoch);
+
     if (owner != CRMM_PRIV_POOL_CLEAN) {
         link_age(extents, set, index, older);
     }
-    set->count++;
-    extents->free_granules += extent->size;
 }
 
 void crmm_priv_extents_unmake_free(crmm_priv_extents *extents, uint32_t index)

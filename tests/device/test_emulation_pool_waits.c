@@ -5,6 +5,7 @@
 #include <crmm/device/pool_memory_resource.h>
 
 #include <pthread.h>
+#include <time.h>
 
 #include <cudart_emulated.h>
 
@@ -62,19 +63,31 @@ Test(emulation_pool_waits, the_rest_of_an_old_block_is_there_before_newer_work_i
 typedef struct meeting {
     crmm_resource *pool;
     cudaStream_t stream;
-    bool done;
+    bool goes_on; /* with every attempt to grow, and not only once */
+    size_t count;
 } meeting;
+
+static struct timespec moment = {.tv_nsec = 5000000};
+static struct timespec while_it_asks = {.tv_nsec = 100000000};
+
+/* Work that takes some time. */
+static void nap(void *user_data)
+{
+    (void)nanosleep(user_data, NULL);
+}
 
 static void *use_once(void *user_data)
 {
     meeting *at = user_data;
 
     void *ptr = take(at->pool, at->stream, 2 * MIB);
+    cuda(cudaLaunchHostFunc(at->stream, nap, &moment));
     crmm_deallocate(at->pool, at->stream, ptr, 2 * MIB, 256);
+    expect_success(crmm_pool_memory_resource_retire_stream(at->pool, at->stream));
     return NULL;
 }
 
-/* Gives 4 MiB and no more; when the pool has waited, another thread begins to use it. */
+/* Gives 4 MiB and no more; when the pool has waited, another thread uses it. */
 static crmm_status give_little(crmm_stream stream, size_t bytes, size_t alignment, void **ptr,
                                void *user_data)
 {
@@ -84,8 +97,8 @@ static crmm_status give_little(crmm_stream stream, size_t bytes, size_t alignmen
     if (bytes <= 4 * MIB) {
         return crmm_allocate(crmm_cuda_memory_resource(), stream, bytes, alignment, ptr);
     }
-    if (!at->done && statistics_of(at->pool).synchronizes > 0) {
-        at->done = true;
+    if ((at->goes_on || at->count == 0) && statistics_of(at->pool).synchronizes > 0) {
+        at->count++;
         cr_assert(pthread_create(&other, NULL, use_once, at) == 0);
         cr_assert(pthread_join(other, NULL) == 0);
     }
@@ -99,11 +112,9 @@ static void take_back(crmm_stream stream, void *ptr, size_t bytes, size_t alignm
     crmm_deallocate(crmm_cuda_memory_resource(), stream, ptr, bytes, alignment);
 }
 
-/* The pool has one stream all the time, and its memory is kept as that stream's own. */
-Test(emulation_pool_waits, a_request_fails_though_another_thread_begins_to_use_the_stream,
-     .timeout = 20)
+/* 64 MiB of a pool that has 4 MiB and gets no more, for a stream. */
+static void ask_for_much(cudaStream_t stream, meeting at)
 {
-    meeting at = {.stream = make_stream()};
     const crmm_callbacks callbacks = {.struct_size = sizeof(callbacks),
                                       .properties =
                                           crmm_resource_properties(crmm_cuda_memory_resource()),
@@ -114,13 +125,36 @@ Test(emulation_pool_waits, a_request_fails_though_another_thread_begins_to_use_t
 
     expect_success(crmm_callback_memory_resource_create(&callbacks, &at, &upstream));
     at.pool = make_pool(upstream, .handle_size = 4 * MIB);
+    void *kept = take(at.pool, at.stream, 1000); /* so that the chunk does not go */
     void *block = take(at.pool, at.stream, 3 * MIB);
+    cuda(cudaLaunchHostFunc(at.stream, nap, &while_it_asks));
     crmm_deallocate(at.pool, at.stream, block, 3 * MIB, 256);
-    expect_status(crmm_allocate(at.pool, at.stream, 64 * MIB, 256, &ptr), CRMM_ERROR_OUT_OF_MEMORY);
-    cr_assert(at.done);
+    expect_status(crmm_allocate(at.pool, stream, 64 * MIB, 256, &ptr), CRMM_ERROR_OUT_OF_MEMORY);
+    cr_assert(at.count > 0);
+    crmm_deallocate(at.pool, at.stream, kept, 1000, 256);
     expect_sound_books(at.pool);
-    cuda(cudaStreamDestroy(at.stream));
     crmm_resource_release(&at.pool);
     crmm_resource_release(&upstream);
     expect_equal(cudart_emulated_violations(), 0);
+}
+
+/* The pool has one stream all the time, and its memory is kept as that stream's own. */
+Test(emulation_pool_waits, a_request_fails_though_another_thread_begins_to_use_the_stream,
+     .timeout = 20)
+{
+    cudaStream_t stream = make_stream();
+
+    ask_for_much(stream, (meeting){.stream = stream});
+    cuda(cudaStreamDestroy(stream));
+}
+
+/* There is always something more to wait for, and never enough. */
+Test(emulation_pool_waits, a_request_fails_though_others_go_on, .timeout = 20)
+{
+    cudaStream_t stream = make_stream();
+    cudaStream_t other = make_stream();
+
+    ask_for_much(stream, (meeting){.stream = other, .goes_on = true});
+    cuda(cudaStreamDestroy(stream));
+    cuda(cudaStreamDestroy(other));
 }

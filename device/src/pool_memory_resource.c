@@ -201,8 +201,8 @@ crmm_status crmm_priv_pool_allocate_sync(crmm_resource *resource, size_t bytes, 
 /* ---- deallocation ---- */
 
 /* The counterpart of allocate_direct(). false: there is no such block. */
-static bool release_direct(crmm_priv_pool *pool, const crmm_priv_pool_cache *cache, void *ptr,
-                           size_t bytes)
+static bool release_direct(crmm_priv_pool *pool, void *ptr, size_t bytes, uint16_t owner,
+                           uint64_t epoch)
 {
     const crmm_priv_pool_chunk *chunk = crmm_priv_pool_chunks_find(&pool->chunks, ptr);
 
@@ -211,9 +211,6 @@ static bool release_direct(crmm_priv_pool *pool, const crmm_priv_pool_cache *cac
         return false;
     }
     crmm_priv_pool_heap *heap = chunk->heap;
-    uint16_t owner = cache->stream == NULL ? CRMM_PRIV_POOL_CLEAN : cache->stream->index;
-    uint64_t epoch = cache->stream == NULL ? 0 : crmm_priv_pool_stream_epoch(cache->stream);
-
     crmm_priv_pool_heap_lock(heap);
     crmm_priv_extents *extents = &heap->extents;
     uint32_t index =
@@ -237,7 +234,10 @@ __attribute__((noinline)) static void deallocate_direct(crmm_priv_pool *pool,
                                                         crmm_stream stream, void *ptr, size_t bytes,
                                                         size_t alignment)
 {
-    if (!release_direct(pool, cache, ptr, bytes)) {
+    uint16_t owner = cache->stream == NULL ? CRMM_PRIV_POOL_CLEAN : cache->stream->index;
+    uint64_t epoch = cache->stream == NULL ? 0 : crmm_priv_pool_stream_epoch(cache->stream);
+
+    if (!release_direct(pool, ptr, bytes, owner, epoch)) {
         crmm_priv_pool_report_block(pool, ptr, bytes, alignment);
         return;
     }
@@ -261,9 +261,16 @@ __attribute__((noinline, cold)) static void deallocate_stranded(crmm_priv_pool *
                                                                 size_t bytes, size_t alignment)
 {
     crmm_priv_pool_chunk *chunk = crmm_priv_pool_chunks_find(&pool->chunks, ptr);
+    uint64_t epoch = __atomic_load_n(&pool->stranded_epoch, __ATOMIC_ACQUIRE);
     bool right = false;
 
-    if (chunk != NULL && is_cached(pool, bytes, alignment)) {
+    if (!is_cached(pool, bytes, alignment)) {
+        if (!release_direct(pool, ptr, bytes, CRMM_PRIV_POOL_STRANDED, epoch)) {
+            crmm_priv_pool_report_block(pool, ptr, bytes, alignment);
+        }
+        return;
+    }
+    if (chunk != NULL) {
         right = ((uintptr_t)ptr - chunk->base) % CRMM_PRIV_POOL_GRANULE == 0 &&
                 crmm_priv_pool_mark_free(
                     &chunk->marks, ((uintptr_t)ptr - chunk->base) >> CRMM_PRIV_POOL_GRANULE_SHIFT,
@@ -273,8 +280,7 @@ __attribute__((noinline, cold)) static void deallocate_stranded(crmm_priv_pool *
         crmm_priv_pool_report_block(pool, ptr, bytes, alignment);
         return;
     }
-    crmm_priv_pool_give_to_heaps(pool, &ptr, 1, CRMM_PRIV_POOL_STRANDED,
-                                 __atomic_load_n(&pool->stranded_epoch, __ATOMIC_ACQUIRE));
+    crmm_priv_pool_give_to_heaps(pool, &ptr, 1, CRMM_PRIV_POOL_STRANDED, epoch);
 }
 
 /* The cache has to be found or made, waited for, or emptied; or something is wrong. */
@@ -282,7 +288,10 @@ __attribute__((noinline)) static void deallocate_slow(crmm_priv_pool *pool, crmm
                                                       bool is_sync, void *ptr, size_t bytes,
                                                       size_t alignment)
 {
-    crmm_priv_pool_cache *known = is_sync ? NULL : crmm_priv_pool_cache_behind(pool, stream);
+    /* Whether the per-thread stream is captured is told with its id. */
+    crmm_priv_pool_cache *known = is_sync || stream == CRMM_STREAM_PER_THREAD
+                                      ? NULL
+                                      : crmm_priv_pool_cache_behind(pool, stream);
 
     if (known != NULL && !is_cached(pool, bytes, alignment)) {
         deallocate_direct(pool, known, stream, ptr, bytes, alignment);

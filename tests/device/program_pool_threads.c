@@ -22,7 +22,7 @@
 
 #include "random_numbers.h"
 
-enum { THREADS = 8, WAVES = 3, STEPS = 600, SLOTS = 64, SHARED = 2, WATCHES = 30 };
+enum { THREADS = 8, WAVES = 3, STEPS = 600, SLOTS = 64, SHARED = 2, WATCHES = 30, ROUNDS = 20 };
 
 typedef struct slot {
     void *ptr;
@@ -198,6 +198,71 @@ static void grow_once(crmm_resource *upstream)
     crmm_resource_release(&pool);
 }
 
+/* A thread that used a pool goes on with another one, while somebody else releases the first: each
+ * has caches of both. */
+static struct {
+    pthread_barrier_t used;
+    crmm_resource *stays, *goes;
+} both;
+
+static void *use_both(void *user_data)
+{
+    (void)user_data;
+    for (int round = 0; round < ROUNDS; round++) {
+        void *ptr = NULL;
+        check(crmm_allocate_sync(both.goes, 100, 256, &ptr) == CRMM_SUCCESS, "allocate");
+        crmm_deallocate_sync(both.goes, ptr, 100, 256);
+        check(crmm_allocate_sync(both.stays, 100, 256, &ptr) == CRMM_SUCCESS, "allocate");
+        crmm_deallocate_sync(both.stays, ptr, 100, 256);
+        (void)pthread_barrier_wait(&both.used);
+        for (int step = 0; step < STEPS / ROUNDS; step++) {
+            crmm_status status = crmm_allocate_sync(both.stays, (size_t)2 << 20, 256, &ptr);
+            check(status == CRMM_ERROR_OUT_OF_MEMORY, "it has no more than 1 MiB");
+        }
+        (void)pthread_barrier_wait(&both.used);
+    }
+    return NULL;
+}
+
+static void release_beside(void)
+{
+    crmm_pool_memory_resource_options small;
+    pthread_t threads[2];
+
+    crmm_pool_memory_resource_options_init(&small);
+    small.maximum_pool_size = (size_t)3 << 20;
+    small.initial_pool_size = small.maximum_pool_size;
+    check(crmm_pool_memory_resource_create(crmm_malloc_memory_resource(), &small, &both.stays) ==
+              CRMM_SUCCESS,
+          "create");
+    void *most = NULL;
+    check(crmm_allocate_sync(both.stays, (size_t)2 << 20, 256, &most) == CRMM_SUCCESS, "allocate");
+    check(pthread_barrier_init(&both.used, NULL, 3) == 0, "barrier");
+    check(crmm_pool_memory_resource_create(crmm_malloc_memory_resource(), NULL, &both.goes) ==
+              CRMM_SUCCESS,
+          "create");
+    for (size_t i = 0; i < 2; i++) {
+        check(pthread_create(&threads[i], NULL, use_both, NULL) == 0, "thread");
+    }
+    for (int round = 0; round < ROUNDS; round++) {
+        crmm_resource *next = NULL;
+        check(crmm_pool_memory_resource_create(crmm_malloc_memory_resource(), NULL, &next) ==
+                  CRMM_SUCCESS,
+              "create");
+        (void)pthread_barrier_wait(&both.used);
+        crmm_resource_release(&both.goes);
+        both.goes = next;
+        (void)pthread_barrier_wait(&both.used);
+    }
+    for (size_t i = 0; i < 2; i++) {
+        check(pthread_join(threads[i], NULL) == 0, "join");
+    }
+    (void)pthread_barrier_destroy(&both.used);
+    crmm_resource_release(&both.goes);
+    crmm_deallocate_sync(both.stays, most, (size_t)2 << 20, 256);
+    crmm_resource_release(&both.stays);
+}
+
 int main(void)
 {
     crmm_resource *vmm = NULL;
@@ -231,6 +296,7 @@ int main(void)
     run(crmm_malloc_memory_resource(), &limited);
     grow_once(vmm);
     grow_once(crmm_cuda_memory_resource());
+    release_beside();
     check(refused > 0, "the maximum was never reached");
     crmm_resource_release(&vmm);
     for (size_t i = 0; i < SHARED; i++) {

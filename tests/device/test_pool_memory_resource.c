@@ -691,6 +691,38 @@ Test(pool_memory_resource, a_stream_that_is_captured_gets_nothing_and_stays_vali
     crmm_resource_release(&vmm);
 }
 
+/* The per-thread stream is one of those that can be captured. */
+Test(pool_memory_resource, a_captured_per_thread_stream_gets_nothing_and_stays_valid)
+{
+    static const size_t sizes[] = {1000, 3 * MIB};
+    crmm_resource *pool = make_pool(NULL, .tight = 0);
+
+    misuse_recorder_start();
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        size_t findings = misuse_recorded()->count;
+        void *ptr = take(pool, CRMM_STREAM_PER_THREAD, sizes[i]);
+        void *refused = NULL;
+        cudaGraph_t graph = NULL;
+
+        /* A free makes the stream known by its handle as well. */
+        crmm_deallocate(pool, CRMM_STREAM_PER_THREAD, ptr, sizes[i], 256);
+        ptr = take(pool, CRMM_STREAM_PER_THREAD, sizes[i]);
+        cuda(cudaStreamBeginCapture(CRMM_STREAM_PER_THREAD, cudaStreamCaptureModeGlobal));
+        expect_status(crmm_allocate(pool, CRMM_STREAM_PER_THREAD, sizes[i], 256, &refused),
+                      CRMM_ERROR_UNSUPPORTED);
+        expect_misuse(crmm_deallocate(pool, CRMM_STREAM_PER_THREAD, ptr, sizes[i], 256),
+                      CRMM_MISUSE_UNSUPPORTED, "is being captured");
+        expect_equal(info_of(pool).allocations, 1);
+        cuda(cudaStreamEndCapture(CRMM_STREAM_PER_THREAD, &graph));
+        cr_assert(graph != NULL);
+        cuda(cudaGraphDestroy(graph));
+        crmm_deallocate(pool, CRMM_STREAM_PER_THREAD, ptr, sizes[i], 256);
+        expect_equal(misuse_recorded()->count, findings + 1);
+        expect_equal(info_of(pool).allocations, 0);
+    }
+    crmm_resource_release(&pool);
+}
+
 /* User report 48: setting up lazily, within somebody else's capture, must not spoil it. */
 Test(pool_memory_resource, is_made_and_first_used_beside_a_capture)
 {

@@ -70,3 +70,38 @@ Test(two_devices_pool_memory_resource, works_on_its_own_device_whatever_is_curre
     }
     expect_equal(misuse_recorded()->count, 0);
 }
+
+/* A wait on the legacy stream would spoil the capture on the pool's device, which is not current.
+ */
+Test(two_devices_pool_memory_resource, leaves_a_capture_on_its_own_device_alone, .timeout = 20)
+{
+    cudaStream_t captured = NULL;
+    cudaGraph_t graph = NULL;
+    void *ptr = NULL;
+    gate held;
+
+    need_devices(2);
+    cuda(cudaSetDevice(0));
+    crmm_resource *pool = make_pool(crmm_cuda_memory_resource(), .initial_pool_size = 8 * MIB,
+                                    .maximum_pool_size = 8 * MIB);
+    cudaStream_t busy = make_stream();
+    void *block = take(pool, busy, 8 * MIB);
+    gate_close(&held, busy);
+    crmm_deallocate(pool, busy, block, 8 * MIB, 256);
+    expect_success(crmm_pool_memory_resource_retire_stream(pool, busy));
+    cuda(cudaStreamCreate(&captured));
+    cuda(cudaStreamBeginCapture(captured, cudaStreamCaptureModeRelaxed));
+    cuda(cudaSetDevice(1));
+    pthread_t opener = gate_open_later(&held);
+    expect_success(crmm_allocate(pool, NULL, 8 * MIB, 256, &ptr));
+    cr_assert(ptr == block);
+    cr_assert(pthread_join(opener, NULL) == 0);
+    cuda(cudaSetDevice(0));
+    cuda(cudaStreamEndCapture(captured, &graph));
+    cr_assert(graph != NULL);
+    cuda(cudaGraphDestroy(graph));
+    crmm_deallocate(pool, NULL, ptr, 8 * MIB, 256);
+    cuda(cudaStreamDestroy(captured));
+    cuda(cudaStreamDestroy(busy));
+    crmm_resource_release(&pool);
+}

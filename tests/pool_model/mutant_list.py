@@ -209,11 +209,11 @@ POOL = [
     Mutant('pool: large blocks are marked an epoch early', RESOURCE,
            '''    uint64_t epoch = cache->stream == NULL ? 0 : crmm_priv_pool_stream_epoch(cache->stream);
 
-    crmm_priv_pool_heap_lock(heap);''',
+    if (!release_direct(''',
            '''    uint64_t epoch = cache->stream == NULL ? 0 : crmm_priv_pool_stream_epoch(cache->stream);
 
     epoch -= epoch > 1;
-    crmm_priv_pool_heap_lock(heap);'''),
+    if (!release_direct('''),
     Mutant('pool: a cache is emptied an epoch early', CACHE,
            'return __atomic_load_n(&cache->left, __ATOMIC_RELAXED) == cache->allowance',
            '''return cache->epoch != 0 && __atomic_load_n(&cache->left, __ATOMIC_RELAXED) >=

@@ -232,9 +232,9 @@ void crmm_priv_extents_remove(crmm_priv_extents *extents, uint32_t index)
 
 /* ---- taking ---- */
 
-/* What is free before a block becomes an extent of its own, with the same owner. */
-static void cut_front(crmm_priv_extents *extents, uint32_t index, uint32_t size, uint16_t owner,
-                      uint64_t epoch)
+/* What is free before a block becomes an extent of its own, with the same owner and age. */
+static uint32_t cut_front(crmm_priv_extents *extents, uint32_t index, uint32_t size, uint16_t owner,
+                          uint64_t epoch, uint32_t older)
 {
     crmm_priv_extent *extent = get(extents, index);
     uint32_t front = new_extent(extents);
@@ -244,7 +244,8 @@ static void cut_front(crmm_priv_extents *extents, uint32_t index, uint32_t size,
     insert_before(extents, front, index);
     extent->at += size;
     extent->size -= size;
-    crmm_priv_extents_make_free(extents, front, owner, epoch);
+    crmm_priv_extents_make_part(extents, front, owner, epoch, older);
+    return front;
 }
 
 /* What is left after `size` granules becomes an extent of its own, which is returned. */
@@ -281,16 +282,17 @@ uint32_t crmm_priv_extents_take(crmm_priv_extents *extents, uint32_t index, uint
     uint32_t skip = padding(extent, alignment);
     uint16_t owner = extent->owner;
     uint64_t epoch = extent->epoch;
+    uint32_t older = extent->age_before;
 
     if (skip == 0 && extent->size > size) {
         return take_front(extents, index, size);
     }
     crmm_priv_extents_unmake_free(extents, index);
     if (skip > 0) {
-        cut_front(extents, index, skip, owner, epoch);
+        older = cut_front(extents, index, skip, owner, epoch, older);
     }
     if (get(extents, index)->size > size) {
-        crmm_priv_extents_make_free(extents, cut_back(extents, index, size), owner, epoch);
+        crmm_priv_extents_make_part(extents, cut_back(extents, index, size), owner, epoch, older);
     }
     crmm_priv_extents_make_used(extents, index);
     return index;
@@ -317,20 +319,22 @@ uint32_t crmm_priv_extents_take_run(crmm_priv_extents *extents, uint32_t first, 
     }
     uint16_t owner = get(extents, first)->owner;
     uint64_t epoch = get(extents, first)->epoch;
+    uint32_t older = get(extents, first)->age_before;
     crmm_priv_extents_unmake_free(extents, first);
     if (skip > 0) {
-        cut_front(extents, first, skip, owner, epoch);
+        older = cut_front(extents, first, skip, owner, epoch, older);
     }
     while (get(extents, first)->size < size) {
         uint32_t next = get(extents, first)->after;
         owner = get(extents, next)->owner;
         epoch = get(extents, next)->epoch;
+        older = get(extents, next)->age_before;
         crmm_priv_extents_unmake_free(extents, next);
         swallow_next(extents, first);
     }
     if (get(extents, first)->size > size) {
         /* What is left is a part of the last one that was swallowed. */
-        crmm_priv_extents_make_free(extents, cut_back(extents, first, size), owner, epoch);
+        crmm_priv_extents_make_part(extents, cut_back(extents, first, size), owner, epoch, older);
     }
     crmm_priv_extents_make_used(extents, first);
     return first;
@@ -363,6 +367,7 @@ uint32_t crmm_priv_extents_carve(crmm_priv_extents *extents, uint32_t index, uin
 {
     const crmm_priv_extent whole = *get(extents, index);
     uint32_t skip = (uint32_t)(at - whole.at);
+    uint32_t older = whole.age_before;
 
     crmm_priv_extents_unmake(extents, index);
     if (skip > 0) {
@@ -373,7 +378,8 @@ uint32_t crmm_priv_extents_carve(crmm_priv_extents *extents, uint32_t index, uin
         get(extents, index)->at += skip;
         get(extents, index)->size -= skip;
         if (whole.state == CRMM_PRIV_POOL_FREE) {
-            crmm_priv_extents_make_free(extents, front, whole.owner, whole.epoch);
+            crmm_priv_extents_make_part(extents, front, whole.owner, whole.epoch, older);
+            older = front;
         } else {
             crmm_priv_extents_make(extents, front, (crmm_priv_pool_state)whole.state);
         }
@@ -381,7 +387,7 @@ uint32_t crmm_priv_extents_carve(crmm_priv_extents *extents, uint32_t index, uin
     if (get(extents, index)->size > size) {
         uint32_t back = cut_back(extents, index, size);
         if (whole.state == CRMM_PRIV_POOL_FREE) {
-            crmm_priv_extents_make_free(extents, back, whole.owner, whole.epoch);
+            crmm_priv_extents_make_part(extents, back, whole.owner, whole.epoch, older);
         } else {
             crmm_priv_extents_make(extents, back, (crmm_priv_pool_state)whole.state);
         }

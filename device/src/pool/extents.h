@@ -42,7 +42,7 @@ typedef struct crmm_priv_extent {
     uint32_t size;                  /* granules */
     uint32_t before, after;         /* neighbours in address space; 0: none */
     uint32_t bin_before, bin_after; /* in its bin, or in the list of its state */
-    uint32_t age_before, age_after; /* among the owner's, by the time they were given back */
+    uint32_t age_before, age_after; /* among the owner's, by their epochs */
     uint16_t owner;
     uint8_t state;
     uint8_t is_direct; /* in use by the program, not by way of a cache */

@@ -45,18 +45,39 @@ static void unlink_bin(crmm_priv_extents *extents, crmm_priv_extent_set *set, ui
     }
 }
 
-static void link_age(crmm_priv_extents *extents, crmm_priv_extent_set *set, uint32_t index)
+/* What an extent of an epoch comes behind. Nearly always that is the newest; a cache may let go of
+ * what was given back before others' last fence. Where that is long ago it comes later than it
+ * could, and so is found later, which is not worth a long search. */
+static uint32_t place_of_epoch(const crmm_priv_extents *extents, const crmm_priv_extent_set *set,
+                               uint64_t epoch)
+{
+    enum { MOST_STEPS = 64 };
+    uint32_t older = set->newest;
+
+    for (int i = 0; i < MOST_STEPS && older != NONE && get(extents, older)->epoch > epoch; i++) {
+        older = get(extents, older)->age_before;
+    }
+    return older;
+}
+
+/* `older`: what it comes behind; NONE: it is the oldest. */
+static void link_age(crmm_priv_extents *extents, crmm_priv_extent_set *set, uint32_t index,
+                     uint32_t older)
 {
     crmm_priv_extent *extent = get(extents, index);
 
-    extent->age_before = set->newest;
-    extent->age_after = NONE;
-    if (set->newest != NONE) {
-        get(extents, set->newest)->age_after = index;
+    extent->age_before = older;
+    extent->age_after = older != NONE ? get(extents, older)->age_after : set->oldest;
+    if (older != NONE) {
+        get(extents, older)->age_after = index;
     } else {
         set->oldest = index;
     }
-    set->newest = index;
+    if (extent->age_after != NONE) {
+        get(extents, extent->age_after)->age_before = index;
+    } else {
+        set->newest = index;
+    }
 }
 
 static void unlink_age(crmm_priv_extents *extents, crmm_priv_extent_set *set, uint32_t index)
@@ -77,8 +98,8 @@ static void unlink_age(crmm_priv_extents *extents, crmm_priv_extent_set *set, ui
 
 /* ---- states ---- */
 
-void crmm_priv_extents_make_free(crmm_priv_extents *extents, uint32_t index, uint16_t owner,
-                                 uint64_t epoch)
+static inline crmm_priv_extent_set *enter_bin(crmm_priv_extents *extents, uint32_t index,
+                                              uint16_t owner, uint64_t epoch)
 {
     crmm_priv_extent *extent = get(extents, index);
     crmm_priv_extent_set *set = extents->sets[owner];
@@ -87,11 +108,29 @@ void crmm_priv_extents_make_free(crmm_priv_extents *extents, uint32_t index, uin
     extent->owner = owner;
     extent->epoch = epoch;
     link_bin(extents, set, index);
-    if (owner != CRMM_PRIV_POOL_CLEAN) {
-        link_age(extents, set, index);
-    }
     set->count++;
     extents->free_granules += extent->size;
+    return set;
+}
+
+void crmm_priv_extents_make_free(crmm_priv_extents *extents, uint32_t index, uint16_t owner,
+                                 uint64_t epoch)
+{
+    crmm_priv_extent_set *set = enter_bin(extents, index, owner, epoch);
+
+    if (owner != CRMM_PRIV_POOL_CLEAN) {
+        link_age(extents, set, index, place_of_epoch(extents, set, epoch));
+    }
+}
+
+void crmm_priv_extents_make_part(crmm_priv_extents *extents, uint32_t index, uint16_t owner,
+                                 uint64_t epoch, uint32_t older)
+{
+    crmm_priv_extent_set *set = enter_bin(extents, index, owner, epoch);
+
+    if (owner != CRMM_PRIV_POOL_CLEAN) {
+        link_age(extents, set, index, older);
+    }
 }
 
 void crmm_priv_extents_unmake_free(crmm_priv_extents *extents, uint32_t index)

@@ -12,9 +12,9 @@
 #include "page_memory.h"
 
 enum {
-    SLACK = 25,         /* the pool may hold 4 % more than was ever live before memory is moved */
-    TIGHT_SLACK = 100,  /* and 1 % */
-    CHUNK_SLACK = 2,    /* half as much again, before idle chunks are given back */
+    SLACK = 25,        /* the pool may hold 4 % more than was ever live before memory is moved */
+    TIGHT_SLACK = 100, /* and 1 % */
+    CHUNK_SLACK = 2,   /* half as much again, before idle chunks are given back */
     MOVES_PER_PAGE = 8 /* that was moved, for a page of slack more */
 };
 

@@ -377,20 +377,23 @@ static bool has_cached(crmm_priv_pool *pool)
     return found;
 }
 
-/* This thread's own caches, which takes no barrier. */
-static size_t flush_own(const crmm_priv_pool *pool)
+/* This thread's own caches, which takes no barrier. They are looked for in the pool's list: that of
+ * the thread changes when another pool goes. */
+static size_t flush_own(crmm_priv_pool *pool)
 {
     size_t bytes = 0;
 
-    for (crmm_priv_pool_cache *cache = crmm_priv_pool_self->first; cache != NULL;
-         cache = cache->next_of_thread) {
-        if (cache->pool == pool && __atomic_load_n(&cache->bytes, __ATOMIC_RELAXED) != 0) {
+    pthread_mutex_lock(&pool->mutex);
+    for (crmm_priv_pool_cache *cache = pool->caches; cache != NULL; cache = cache->next_of_pool) {
+        if (cache->thread == crmm_priv_pool_self &&
+            __atomic_load_n(&cache->bytes, __ATOMIC_RELAXED) != 0) {
             crmm_priv_bias_lock(&cache->lock);
             bytes += cache->bytes;
             crmm_priv_pool_cache_flush(cache);
             crmm_priv_bias_unlock(&cache->lock);
         }
     }
+    pthread_mutex_unlock(&pool->mutex);
     return bytes;
 }
 

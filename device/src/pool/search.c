@@ -207,9 +207,13 @@ bool crmm_priv_pool_wait_for_block(const request *req)
         crmm_priv_pool_heap_lock(heap);
         bool found = find_fenced(req, heap, &owner, &epoch);
         crmm_priv_pool_heap_unlock(heap);
-        if (found &&
-            crmm_priv_pool_stream_synchronize(
-                &pool->streams, crmm_priv_pool_stream_of(&pool->streams, owner), epoch) == 0) {
+        if (!found) {
+            continue;
+        }
+        crmm_priv_pool_stream *other = crmm_priv_pool_stream_of(&pool->streams, owner);
+        /* What is complete and not clean yet is left so, and no wait changes that. */
+        if (epoch > crmm_priv_pool_stream_done(other) &&
+            crmm_priv_pool_stream_synchronize(&pool->streams, other, epoch) == 0) {
             crmm_priv_pool_settle_streams(pool);
             return true;
         }

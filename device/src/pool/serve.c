@@ -33,9 +33,8 @@ static void move_thread(crmm_priv_pool *pool, crmm_priv_pool_cache *cache)
     for (uint32_t i = 0; i < pool->heap_count; i++) {
         best = pool->heaps[i]->users + 1 < pool->heaps[best]->users ? i : best;
     }
-    for (crmm_priv_pool_cache *other = cache->thread->first; other != NULL;
-         other = other->next_of_thread) {
-        if (other->pool == pool) {
+    for (crmm_priv_pool_cache *other = pool->caches; other != NULL; other = other->next_of_pool) {
+        if (other->thread == cache->thread) {
             pool->heaps[other->heap]->users--;
             pool->heaps[best]->users++;
             other->heap = best;
@@ -81,6 +80,13 @@ static void *search_flushed(const request *req, bool is_direct)
     return crmm_priv_pool_search(req, is_direct);
 }
 
+/* How often to wait on the CPU: for as many fences as there can be now. While others go on, there
+ * are always more. */
+static uint32_t most_waits(const crmm_priv_pool *pool)
+{
+    return crmm_priv_pool_streams_end(&pool->streams) * CRMM_PRIV_POOL_FENCES;
+}
+
 /* A chunk cannot be moved, but it can go back before another one comes. */
 static void make_way(const request *req)
 {
@@ -93,7 +99,8 @@ static void make_way(const request *req)
     }
     crmm_priv_pool_set_solo(pool, 0);
     crmm_priv_pool_complete_own(req);
-    while (pool->is_tight && crmm_priv_pool_wait_for_oldest(pool)) {
+    for (uint32_t waits = most_waits(pool);
+         pool->is_tight && waits > 0 && crmm_priv_pool_wait_for_oldest(pool); waits--) {
     }
     crmm_priv_pool_settle_streams(pool);
     (void)crmm_priv_pool_release(pool, limit > need ? limit - need : 0);
@@ -233,6 +240,7 @@ static void *by_waiting(const request *thrifty, bool is_direct, crmm_priv_pool_g
     const request any = spendthrift(thrifty);
     const request *req = &any;
     crmm_priv_pool *pool = req->pool;
+    uint32_t waits = most_waits(pool);
     bool all_seen = false;
     void *ptr = NULL;
 
@@ -241,8 +249,9 @@ static void *by_waiting(const request *thrifty, bool is_direct, crmm_priv_pool_g
         /* A lone stream's memory is not looked at for what is complete, and would stay the oldest.
          */
         crmm_priv_pool_set_solo(pool, 0);
-        while (ptr == NULL &&
-               (crmm_priv_pool_wait_for_block(req) || crmm_priv_pool_wait_for_oldest(pool))) {
+        for (; ptr == NULL && waits > 0 &&
+               (crmm_priv_pool_wait_for_block(req) || crmm_priv_pool_wait_for_oldest(pool));
+             waits--) {
             ptr = look_again(req, is_direct, growth);
         }
         if (ptr == NULL && crmm_priv_pool_wait_for_all(pool) == 0) {

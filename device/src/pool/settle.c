@@ -120,7 +120,9 @@ bool crmm_priv_pool_wait_for_oldest(crmm_priv_pool *pool)
                 epoch = heap->extents.all[set->oldest].epoch;
             }
             crmm_priv_pool_heap_unlock(heap);
-            if (epoch != 0 && crmm_priv_pool_stream_is_fenced(stream, epoch) &&
+            /* What is complete and not clean yet is left so, and no wait changes that. */
+            if (epoch > crmm_priv_pool_stream_done(stream) &&
+                crmm_priv_pool_stream_is_fenced(stream, epoch) &&
                 crmm_priv_pool_stream_synchronize(&pool->streams, stream, epoch) == 0) {
                 crmm_priv_pool_settle_streams(pool);
                 return true;

@@ -26,21 +26,34 @@ void crmm_priv_pool_streams_init(crmm_priv_pool_streams *streams, int device)
     streams->device = device;
 }
 
-static void destroy_events(crmm_priv_pool_stream *stream)
+/* Take an entry's fences away and destroy their events, unless somebody is just using one. */
+static bool clear_fences(crmm_priv_pool_stream *stream)
 {
+    crmm_priv_event events[CRMM_PRIV_POOL_FENCES] = {NULL};
+    bool unused = true;
+
+    crmm_priv_spin_lock(&stream->lock);
     for (size_t i = 0; i < CRMM_PRIV_POOL_FENCES; i++) {
-        if (stream->fences[i].event != NULL) {
-            (void)crmm_priv_event_destroy(stream->fences[i].event);
-        }
+        unused = unused && stream->fences[i].users == 0;
+    }
+    for (size_t i = 0; i < CRMM_PRIV_POOL_FENCES && unused; i++) {
+        events[i] = stream->fences[i].event;
         stream->fences[i] = (crmm_priv_fence){0};
     }
+    crmm_priv_spin_unlock(&stream->lock);
+    for (size_t i = 0; i < CRMM_PRIV_POOL_FENCES; i++) {
+        if (events[i] != NULL) {
+            (void)crmm_priv_event_destroy(events[i]);
+        }
+    }
+    return unused;
 }
 
 void crmm_priv_pool_streams_finish(crmm_priv_pool_streams *streams)
 {
     for (uint32_t i = 0; i < CRMM_PRIV_POOL_MOST_STREAMS; i++) {
         if (streams->all[i] != NULL) {
-            destroy_events(streams->all[i]);
+            (void)clear_fences(streams->all[i]);
             free(streams->all[i]->seen);
             free(streams->all[i]);
             streams->all[i] = NULL;
@@ -48,19 +61,8 @@ void crmm_priv_pool_streams_finish(crmm_priv_pool_streams *streams)
     }
 }
 
-static bool has_fence_users(crmm_priv_pool_stream *stream)
-{
-    bool found = false;
-
-    crmm_priv_spin_lock(&stream->lock);
-    for (size_t i = 0; i < CRMM_PRIV_POOL_FENCES; i++) {
-        found = found || stream->fences[i].users != 0;
-    }
-    crmm_priv_spin_unlock(&stream->lock);
-    return found;
-}
-
-/* Claim an entry that no stream needs any more. */
+/* Claim an entry that no stream needs any more. That of the legacy stream stays what it is: threads
+ * without a cache for it record fences there. */
 static crmm_priv_pool_stream *recycle(crmm_priv_pool_streams *streams,
                                       bool (*is_idle)(void *pool, uint16_t owner), void *pool)
 {
@@ -71,7 +73,7 @@ static crmm_priv_pool_stream *recycle(crmm_priv_pool_streams *streams,
         bool claimed = false;
 
         crmm_priv_spin_lock(&streams->lock);
-        if (stream->users == 0) {
+        if (stream->users == 0 && stream->id != CRMM_PRIV_POOL_LEGACY_STREAM) {
             stream->users = 1;
             claimed = true;
         }
@@ -79,7 +81,7 @@ static crmm_priv_pool_stream *recycle(crmm_priv_pool_streams *streams,
         if (!claimed) {
             continue;
         }
-        if (!has_fence_users(stream) && is_idle(pool, (uint16_t)i)) {
+        if (is_idle(pool, (uint16_t)i) && clear_fences(stream)) {
             return stream;
         }
         crmm_priv_pool_streams_put(streams, stream);
@@ -88,14 +90,13 @@ static crmm_priv_pool_stream *recycle(crmm_priv_pool_streams *streams,
 }
 
 /*
- * An entry for another stream, from one that was claimed. Its time goes on, so whatever is known
- * about the stream that had it before says nothing about this one.
+ * An entry for another stream, from one that was claimed and cleared. Its time goes on, so whatever
+ * is known about the stream that had it before says nothing about this one.
  */
 static void renew(crmm_priv_pool_stream *stream)
 {
     uint64_t epoch = stream->epoch;
 
-    destroy_events(stream);
     __atomic_store_n(&stream->done, epoch, __ATOMIC_RELEASE);
     __atomic_store_n(&stream->fenced, epoch, __ATOMIC_RELEASE);
     __atomic_store_n(&stream->epoch, epoch + 1, __ATOMIC_RELEASE);
@@ -384,11 +385,11 @@ static uint64_t *seen_of(crmm_priv_pool_stream *by)
     return made;
 }
 
-int crmm_priv_pool_stream_wait(crmm_priv_pool_streams *streams, crmm_priv_pool_stream *by,
-                               crmm_stream handle, crmm_priv_pool_stream *stream, uint64_t epoch)
+/* The same where the device of a default stream is current. */
+static int wait_here(crmm_priv_pool_streams *streams, crmm_priv_pool_stream *by, crmm_stream handle,
+                     crmm_priv_pool_stream *stream, uint64_t epoch)
 {
     uint64_t covered = 0;
-    int previous = -1;
     uint64_t *seen = seen_of(by);
 
     if (seen == NULL || is_forbidden(by, handle)) {
@@ -398,16 +399,25 @@ int crmm_priv_pool_stream_wait(crmm_priv_pool_streams *streams, crmm_priv_pool_s
     if (fence == NULL) {
         return CRMM_PRIV_NOT_READY;
     }
-    int code =
-        by->is_default != 0 ? crmm_priv_cuda_try_enter_device(streams->device, &previous) : 0;
-    if (code == 0) {
-        code = crmm_priv_stream_wait_event(handle, fence->event);
-        add_one(&streams->waits);
-        crmm_priv_cuda_leave_device(previous);
-    }
+    int code = crmm_priv_stream_wait_event(handle, fence->event);
+    add_one(&streams->waits);
     let_go(stream, fence);
     if (code == 0) {
         raise_to(&seen[stream->index], covered);
+    }
+    return code;
+}
+
+int crmm_priv_pool_stream_wait(crmm_priv_pool_streams *streams, crmm_priv_pool_stream *by,
+                               crmm_stream handle, crmm_priv_pool_stream *stream, uint64_t epoch)
+{
+    int previous = -1;
+
+    int code =
+        by->is_default != 0 ? crmm_priv_cuda_try_enter_device(streams->device, &previous) : 0;
+    if (code == 0) {
+        code = wait_here(streams, by, handle, stream, epoch);
+        crmm_priv_cuda_leave_device(previous);
     }
     return code;
 }

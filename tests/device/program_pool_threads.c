@@ -114,6 +114,11 @@ static void add_block(const crmm_pool_block *block, void *user_data)
     *(size_t *)user_data += block->bytes;
 }
 
+static void add_stream(const crmm_pool_stream *stream, void *user_data)
+{
+    *(size_t *)user_data += stream->pending;
+}
+
 static void *watch(void *user_data)
 {
     (void)user_data;
@@ -128,6 +133,8 @@ static void *watch(void *user_data)
               "statistics");
         check(crmm_pool_memory_resource_snapshot(pool, add_block, &bytes) == CRMM_SUCCESS,
               "snapshot");
+        check(crmm_pool_memory_resource_streams(pool, add_stream, &bytes) == CRMM_SUCCESS,
+              "streams");
         check(crmm_resource_describe(pool, text, sizeof(text)) > 0, "describe");
         if (i % 3 == 0) {
             check(crmm_resource_trim(pool, (size_t)i << 20, NULL) == CRMM_SUCCESS, "trim");

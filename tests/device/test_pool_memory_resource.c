@@ -637,6 +637,70 @@ Test(pool_memory_resource, its_functions_refuse_other_classes)
     crmm_resource_release(&pool);
 }
 
+/* ---- figures of streams ---- */
+
+typedef struct stream_figures {
+    size_t count;
+    uint64_t all; /* bytes */
+    crmm_pool_stream last;
+} stream_figures;
+
+static void add_stream(const crmm_pool_stream *stream, void *user_data)
+{
+    stream_figures *figures = user_data;
+
+    expect_equal(stream->struct_size, sizeof(*stream));
+    figures->count++;
+    figures->all += stream->pending + stream->at_hand;
+    figures->last = *stream;
+}
+
+static stream_figures figures_of(const crmm_resource *pool)
+{
+    stream_figures figures = {.count = 0};
+
+    expect_success(crmm_pool_memory_resource_streams(pool, add_stream, &figures));
+    expect_equal(figures.all, info_of(pool).pending);
+    return figures;
+}
+
+Test(pool_memory_resource, tells_what_each_stream_gave_back)
+{
+    crmm_resource *pool = make_pool(NULL, .tight = 0);
+    cudaStream_t stream = make_stream();
+    unsigned long long id = 0;
+    gate held;
+
+    void *large = take(pool, stream, 3 * MIB);
+    void *small = take(pool, stream, 300);
+    void *other = take(pool, NULL, 2 * MIB);
+    cuda(cudaStreamGetId(stream, &id));
+    /* What comes to a cache together with a block has no work pending, and yet is the stream's. */
+    uint64_t fetched = figures_of(pool).all;
+    gate_close(&held, stream);
+    crmm_deallocate(pool, stream, small, 300, 256);
+    crmm_deallocate(pool, stream, large, 3 * MIB, 256);
+    stream_figures figures = figures_of(pool);
+    expect_equal(figures.count, 1);
+    expect_equal(figures.all, 3 * MIB + 512 + fetched);
+    expect_equal(figures.last.stream_id, id);
+    cr_assert(figures.last.pending >= 3 * MIB);
+    crmm_deallocate(pool, NULL, other, 2 * MIB, 256);
+    figures = figures_of(pool);
+    expect_equal(figures.count, 2);
+    expect_equal(figures.last.stream_id, 0);
+    expect_equal(figures.last.pending, 2 * MIB);
+    gate_open(&held);
+    expect_success(crmm_resource_trim(pool, 0, NULL));
+    expect_equal(figures_of(pool).count, 0);
+    expect_failure(crmm_pool_memory_resource_streams(pool, NULL, NULL), CRMM_ERROR_INVALID_ARGUMENT,
+                   "visitor is NULL");
+    expect_status(crmm_pool_memory_resource_streams(NULL, add_stream, NULL),
+                  CRMM_ERROR_INVALID_ARGUMENT);
+    cuda(cudaStreamDestroy(stream));
+    crmm_resource_release(&pool);
+}
+
 /* ---- captures ---- */
 
 Test(pool_memory_resource, a_stream_that_is_captured_gets_nothing_and_stays_valid)

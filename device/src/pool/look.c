@@ -3,6 +3,7 @@
 /* What a pool tells about itself. */
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <crmm/internal/fail.h>
@@ -147,6 +148,65 @@ crmm_status crmm_pool_memory_resource_statistics(const crmm_resource *resource,
     size_t size = statistics->struct_size;
     all.struct_size = size;
     memcpy(statistics, &all, size < sizeof(all) ? size : sizeof(all));
+    return CRMM_SUCCESS;
+}
+
+/* ---- streams ---- */
+
+/* What all streams gave back, by their numbers. */
+static void add_streams(crmm_priv_pool *pool, crmm_pool_stream *all, uint32_t end)
+{
+    uint32_t heaps = crmm_priv_pool_heap_count(pool);
+
+    for (uint32_t k = 0; k < heaps; k++) {
+        crmm_priv_pool_heap *heap = crmm_priv_pool_heap_of(pool, k);
+        crmm_priv_pool_heap_lock(heap);
+        for (uint32_t i = CRMM_PRIV_POOL_FIRST_STREAM; i < end; i++) {
+            const crmm_priv_extent_set *set = crmm_priv_extents_set(&heap->extents, (uint16_t)i);
+            all[i].pending += set != NULL ? bytes_of(set->granules) : 0;
+        }
+        crmm_priv_pool_heap_unlock(heap);
+    }
+    crmm_priv_pool_stop_caches(pool);
+    for (const crmm_priv_pool_cache *cache = pool->caches; cache != NULL;
+         cache = cache->next_of_pool) {
+        if (cache->stream != NULL && cache->stream->index < end) {
+            all[cache->stream->index].at_hand += cache->bytes;
+        }
+    }
+    crmm_priv_pool_resume_caches(pool);
+}
+
+crmm_status crmm_pool_memory_resource_streams(const crmm_resource *resource,
+                                              void (*visitor)(const crmm_pool_stream *stream,
+                                                              void *user_data),
+                                              void *user_data)
+{
+    static const char who[] = "crmm_pool_memory_resource_streams";
+    crmm_priv_pool *pool = (crmm_priv_pool *)(uintptr_t)resource;
+
+    if (!crmm_priv_pool_is_pool(resource, who)) {
+        return CRMM_ERROR_INVALID_ARGUMENT;
+    }
+    if (visitor == NULL) {
+        return FAIL(CRMM_ERROR_INVALID_ARGUMENT, 0, "%s: visitor is NULL", who);
+    }
+    uint32_t end = crmm_priv_pool_streams_end(&pool->streams);
+    crmm_pool_stream *all = calloc(end, sizeof(*all));
+    if (all == NULL) {
+        return FAIL(CRMM_ERROR_OUT_OF_MEMORY, 0, "%s: no host memory for a list of streams",
+                    crmm_priv_pool_name(pool));
+    }
+    add_streams(pool, all, end);
+    for (uint32_t i = CRMM_PRIV_POOL_FIRST_STREAM; i < end; i++) {
+        uint64_t id = crmm_priv_pool_stream_of(&pool->streams, i)->id;
+        all[i].struct_size = sizeof(all[i]);
+        all[i].stream_id = id == CRMM_PRIV_POOL_LEGACY_STREAM ? 0 : id;
+        if (all[i].pending + all[i].at_hand > 0) {
+            visitor(&all[i], user_data);
+        }
+    }
+    free(all);
     return CRMM_SUCCESS;
 }
 

@@ -72,7 +72,7 @@ CRMM_API void crmm_pool_memory_resource_options_init(crmm_pool_memory_resource_o
  * A block given back on a stream is handed out again to the same stream at once, and to another one
  * only after it has been made to wait, or the work is known to be complete. The pool makes no CUDA
  * call on an allocation or deallocation but for the stream's capture state and id, until its own
- * caches run out.
+ * caches run out, or enough was given back on a stream to mark it by an event.
  *
  * A stream that is being captured gets nothing: an allocation on it is CRMM_ERROR_UNSUPPORTED, a
  * deallocation misuse (CRMM_MISUSE_UNSUPPORTED) that leaves the block alone. Captures stay valid.
@@ -261,6 +261,34 @@ typedef struct crmm_pool_statistics {
  */
 CRMM_API CRMM_NODISCARD crmm_status
 crmm_pool_memory_resource_statistics(const crmm_resource *pool, crmm_pool_statistics *statistics);
+
+/** What was given back on one stream, as crmm_pool_memory_resource_streams() tells of it. */
+typedef struct crmm_pool_stream {
+    size_t struct_size; /**< the library's own */
+    uint64_t stream_id; /**< CUDA's id of the stream; 0: the default stream's */
+    uint64_t pending;   /**< bytes that others can get when they have waited, or the work is known
+                             to be complete */
+    uint64_t at_hand;   /**< bytes that threads keep in their caches for it */
+} crmm_pool_stream;
+
+/**
+ * Visit the streams on which something was given back that is not known to be complete. Together
+ * their bytes are what crmm_resource_info() says is pending, but for those of streams that there
+ * was no host memory to know of. The cost does not depend on the number of blocks.
+ *
+ * @param pool      a pool
+ * @param visitor   called for each stream on the calling thread; `stream` is valid during the call.
+ * It must not use the pool
+ * @param user_data passed to it
+ *
+ * @retval CRMM_ERROR_INVALID_ARGUMENT `pool` is NULL or no pool; `visitor` is NULL
+ * @retval CRMM_ERROR_OUT_OF_MEMORY    no host memory for the list
+ *
+ * Thread-safety: safe; while others use the pool each stream is seen as it was at some moment.
+ */
+CRMM_API CRMM_NODISCARD crmm_status crmm_pool_memory_resource_streams(
+    const crmm_resource *pool, void (*visitor)(const crmm_pool_stream *stream, void *user_data),
+    void *user_data);
 
 CRMM_END_DECLS
 

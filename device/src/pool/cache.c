@@ -121,18 +121,23 @@ static void drop_half(crmm_priv_pool_cache *cache, size_t class_index)
     }
 }
 
-/* A cache that holds too much lets go of half of some classes, beginning after those of the last
- * time. What is small as a class is not what makes it too much. */
+/*
+ * A cache that holds too much lets go of half of some classes, beginning after those of the last
+ * time. What is small as a class is not what makes it too much; but where there are several caches,
+ * small blocks that stay at hand for ever keep large ones apart in each.
+ */
 static void shrink(crmm_priv_pool_cache *cache)
 {
     const size_t budget = budget_of(cache);
+    bool is_alone = __atomic_load_n(&cache->pool->cache_count, __ATOMIC_RELAXED) == 1;
+    size_t small = is_alone ? budget / CRMM_PRIV_POOL_CLASSES : 0;
     int dropped = 0;
 
     for (uint32_t i = 0; i < CRMM_PRIV_POOL_CLASSES && dropped < SHRINK_AT_ONCE &&
                          cache->bytes > budget - budget / 8;
          i++) {
         const crmm_priv_pool_shelf *shelf = &cache->shelves[cache->next_class];
-        if (crmm_priv_pool_shelf_count(shelf) * shelf->bytes > budget / CRMM_PRIV_POOL_CLASSES) {
+        if (crmm_priv_pool_shelf_count(shelf) * shelf->bytes > small) {
             drop_half(cache, cache->next_class);
             dropped++;
         }

@@ -35,7 +35,9 @@ typedef struct crmm_pool_memory_resource_options {
     uint64_t release_threshold; /**< give idle memory back to upstream while the pool holds more
                                    bytes than this; 0: keep all; CRMM_RELEASE_ALL: keep none */
     uint64_t tight;           /**< 1: hold as little as can be: idle memory is moved, or given back
-                                   and taken anew, before the pool grows. Costs driver calls */
+                                   and taken anew, before the pool grows. Costs driver calls; over
+                                   an upstream of chunks the CPU waits for work that is pending on
+                                   free memory before the pool grows beyond its peak */
     size_t target_pool_size;  /**< the expected peak in bytes: below it the pool grows freely, above
                                    it idle memory is moved first; 0: not known */
     size_t handle_size;       /**< bytes that the pool grows by at least, and over vmm the size of

@@ -251,6 +251,28 @@ static void serve_sizes(crmm_resource *pool, cudaStream_t stream)
     expect_sound_books(pool);
 }
 
+/* Memory that grows in place begins with a page, so a block needs no more than its size. */
+Test(pool_memory_resource, an_alignment_takes_nothing_from_the_maximum)
+{
+    static const size_t alignments[] = {512, 4096, MIB, 2 * MIB};
+    crmm_resource *vmm = make_vmm();
+    void *ptr = NULL;
+
+    cudaStream_t stream = make_stream();
+    for (size_t i = 0; i < sizeof(alignments) / sizeof(alignments[0]); i++) {
+        for (size_t tight = 0; tight <= 1; tight++) {
+            crmm_resource *pool = make_pool(vmm, .maximum_pool_size = 8 * MIB, .tight = tight);
+            expect_success(crmm_allocate(pool, stream, 8 * MIB, alignments[i], &ptr));
+            cr_assert(crmm_is_pointer_aligned(ptr, alignments[i]));
+            expect_equal(info_of(pool).held, 8 * MIB);
+            crmm_deallocate(pool, stream, ptr, 8 * MIB, alignments[i]);
+            crmm_resource_release(&pool);
+        }
+    }
+    cuda(cudaStreamDestroy(stream));
+    crmm_resource_release(&vmm);
+}
+
 Test(pool_memory_resource, serves_every_size_and_alignment)
 {
     crmm_resource *vmm = make_vmm();

@@ -149,7 +149,7 @@ uint32_t crmm_priv_extents_divide(crmm_priv_extents *extents, uint32_t index, ui
 
 /*
  * Take `size` granules at a multiple of `alignment` from the run of free neighbours that begins at
- * `first`, which is long enough wherever it begins, after crmm_priv_extents_reserve(). The index of
+ * `first`, which is long enough with its padding, after crmm_priv_extents_reserve(). The index of
  * the extent in use.
  */
 uint32_t crmm_priv_extents_take_run(crmm_priv_extents *extents, uint32_t first, uint32_t size,

@@ -24,7 +24,7 @@ static bool run_from(const request *req, const crmm_priv_extents *extents, uint3
     while (crmm_priv_pool_could_use(req, extent) &&
            crmm_priv_pool_add_wait(req, &found->waits, extent)) {
         found->size += extent->size;
-        if (found->size >= crmm_priv_pool_need(req)) {
+        if (found->size >= crmm_priv_pool_need_at(req, extents->all[first].at)) {
             return true;
         }
         if (extent->after == 0) {

@@ -18,6 +18,14 @@ static bool is_part(const crmm_priv_pool_request *request, const crmm_priv_exten
     return is_hole(extent) || crmm_priv_pool_could_use(request, extent);
 }
 
+/* What is needed of memory that begins at an extent, or some pages later. */
+static uint64_t need_from(const crmm_priv_pool_request *request, const crmm_priv_extent *first,
+                          uint32_t page)
+{
+    return page % request->alignment == 0 ? crmm_priv_pool_need_at(request, first->at)
+                                          : crmm_priv_pool_need(request);
+}
+
 /* Whole pages that are not needed at an end that is a hole. */
 static uint64_t trim(const crmm_priv_extent *extent, uint64_t *excess, uint32_t page)
 {
@@ -37,7 +45,7 @@ static crmm_priv_pool_plan plan_window(const crmm_priv_pool_request *request, ui
 {
     const crmm_priv_extent *left = get(request, first);
     const crmm_priv_extent *right = get(request, last);
-    uint64_t excess = total - crmm_priv_pool_need(request);
+    uint64_t excess = total - need_from(request, left, page);
     uint64_t from_right = trim(right, &excess, page);
     uint64_t from_left = first == last ? 0 : trim(left, &excess, page);
     crmm_priv_pool_plan plan = {.begin = left->at + from_left,
@@ -65,7 +73,7 @@ static crmm_priv_pool_plan plan_window(const crmm_priv_pool_request *request, ui
 static crmm_priv_pool_plan plan_from(const crmm_priv_pool_request *request, uint32_t first,
                                      uint32_t page)
 {
-    const uint64_t need = crmm_priv_pool_need(request);
+    const uint64_t need = need_from(request, get(request, first), page);
     uint64_t total = 0;
     uint64_t holes = 0;
     uint32_t index = first;

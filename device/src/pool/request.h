@@ -27,6 +27,12 @@ static inline uint16_t crmm_priv_pool_owner(const crmm_priv_pool_request *reques
     return request->stream == NULL ? CRMM_PRIV_POOL_CLEAN : request->stream->index;
 }
 
+/* Granules that the block takes in memory that begins at an address, in granules. */
+static inline uint64_t crmm_priv_pool_need_at(const crmm_priv_pool_request *request, uint64_t at)
+{
+    return request->size + (-at & (uint64_t)(request->alignment - 1));
+}
+
 /* Granules without which no extent is sure to have an aligned place for it. */
 static inline uint64_t crmm_priv_pool_need(const crmm_priv_pool_request *request)
 {

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # The suites under valgrind's memcheck. Left out is what takes long and runs no other code: the pool's
-# model, whole traces, and the tests of the emulation, which is below all the others.
+# model, what repeats the others, and the tests of the emulation, which is below all of them.
 # shellcheck source=scripts/ci/common.sh
 . "$(dirname "$0")/common.sh"
 
@@ -17,11 +17,12 @@ mkdir -p "$reports"
 wrapper="valgrind --trace-children=yes --trace-children-skip=/usr/bin/*,/bin/*,*/python3*"
 wrapper+=" --leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite"
 wrapper+=" --log-file=$reports/%p.log"
-# Most of the time is spent on translating code that runs once, at a process's start.
-wrapper+=" --vex-guest-chase=no"
+# Most of the time is spent on a process's start: translating code that runs once, and reading symbols.
+# Reports name lines all the same.
+wrapper+=" --vex-guest-chase=no --read-inline-info=no"
 status=0
 run_tests "$folder" --wrap "$wrapper" --timeout-multiplier 10 --suite crmm --no-suite headers \
-    --no-suite pool-model --no-suite whole-traces || status=1
+    --no-suite pool-model --no-suite repeats || status=1
 # The shell that runs a script is under valgrind too; each report names its program.
 ours=$(grep -rl "^==[0-9]*== Command: $folder/" "$reports" | wc -l)
 grep -rL "^==[0-9]*== Command: $folder/" "$reports" | xargs -r rm

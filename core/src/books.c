@@ -4,12 +4,9 @@
 void crmm_priv_books_add(crmm_priv_books *books, size_t bytes)
 {
     size_t live = __atomic_add_fetch(&books->live, bytes, __ATOMIC_RELAXED);
-    size_t peak = __atomic_load_n(&books->peak, __ATOMIC_RELAXED);
 
     (void)__atomic_fetch_add(&books->allocations, 1, __ATOMIC_RELAXED);
-    while (live > peak && !__atomic_compare_exchange_n(&books->peak, &peak, live, true,
-                                                       __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
-    }
+    crmm_priv_raise_peak(&books->peak, live);
 }
 
 /* Not below 0: with a wrong size, which only validation finds, the figures are wrong but sane. */

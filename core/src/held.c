@@ -3,6 +3,8 @@
 
 #include <stdbool.h>
 
+#include <crmm/internal/books.h>
+
 static bool watching;
 static size_t held;
 static size_t peak;
@@ -23,11 +25,7 @@ void crmm_priv_held_add(size_t bytes)
     if (!crmm_priv_held_is_watched()) {
         return;
     }
-    size_t now = __atomic_add_fetch(&held, bytes, __ATOMIC_RELAXED);
-    size_t highest = __atomic_load_n(&peak, __ATOMIC_RELAXED);
-    while (now > highest && !__atomic_compare_exchange_n(&peak, &highest, now, true,
-                                                         __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
-    }
+    crmm_priv_raise_peak(&peak, __atomic_add_fetch(&held, bytes, __ATOMIC_RELAXED));
 }
 
 void crmm_priv_held_subtract(size_t bytes)

@@ -48,15 +48,6 @@ void crmm_priv_mem_pool_adopt(crmm_priv_mem_pool_resource *own, crmm_mem_pool po
 
 /* ---- allocation ---- */
 
-static void raise_peak(size_t *peak, size_t value)
-{
-    size_t before = __atomic_load_n(peak, __ATOMIC_RELAXED);
-
-    while (value > before && !__atomic_compare_exchange_n(peak, &before, value, true,
-                                                          __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
-    }
-}
-
 /* The books of an allocation that was made. */
 static crmm_status enter_in_books(crmm_priv_mem_pool_resource *own, crmm_stream stream,
                                   size_t bytes, size_t alignment, void *ptr)
@@ -72,7 +63,7 @@ static crmm_status enter_in_books(crmm_priv_mem_pool_resource *own, crmm_stream 
     crmm_priv_books_add(&own->books, bytes);
     if (!own->owned && crmm_priv_held_is_watched() &&
         crmm_priv_cuda_pool_usage(own->pool, &usage) == 0) {
-        raise_peak(&own->peak_held, usage.reserved);
+        crmm_priv_raise_peak(&own->peak_held, usage.reserved);
     }
     return CRMM_SUCCESS;
 }

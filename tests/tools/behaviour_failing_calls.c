@@ -300,6 +300,27 @@ Test(behaviour_matrix, every_resource_bears_every_failing_call, .timeout = 100)
     cudart_emulated_reset(); /* what could not be released */
 }
 
+/* Whether a resource's calls are so many that the one of this number failed. */
+typedef bool fail_call(const row *of, unsigned long long position);
+
+/* Each call of every resource fails once; what works without that, works again afterwards. */
+static void let_every_call_fail(fail_call *let_fail_at)
+{
+    every_resource_set_up();
+    misuse_recorder_start();
+    for (size_t i = 0; i < row_count; i++) {
+        use_once(&rows[i]);
+        unsigned long long position = 1;
+        while (let_fail_at(&rows[i], position)) {
+            position++;
+        }
+        cr_expect(cudart_emulated_violations() == 0, "%s: %s", rows[i].name,
+                  cudart_emulated_violation(0));
+        use_once(&rows[i]);
+    }
+    cudart_emulated_reset();
+}
+
 /* ---- while it is made ---- */
 
 /* The call of this number fails. Whether there were so many. */
@@ -333,19 +354,7 @@ static bool let_making_fail(const row *of, unsigned long long position)
 
 Test(behaviour_matrix, every_resource_bears_a_failure_while_it_is_made, .timeout = 100)
 {
-    every_resource_set_up();
-    misuse_recorder_start();
-    for (size_t i = 0; i < row_count; i++) {
-        use_once(&rows[i]);
-        unsigned long long position = 1;
-        while (let_making_fail(&rows[i], position)) {
-            position++;
-        }
-        cr_expect(cudart_emulated_violations() == 0, "%s: %s", rows[i].name,
-                  cudart_emulated_violation(0));
-        use_once(&rows[i]);
-    }
-    cudart_emulated_reset();
+    let_every_call_fail(let_making_fail);
 }
 
 /* ---- while it goes ---- */
@@ -384,16 +393,5 @@ static bool let_release_fail(const row *of, unsigned long long position)
 
 Test(behaviour_matrix, every_resource_bears_a_failure_while_it_goes, .timeout = 100)
 {
-    every_resource_set_up();
-    misuse_recorder_start();
-    for (size_t i = 0; i < row_count; i++) {
-        use_once(&rows[i]);
-        unsigned long long position = 1;
-        while (let_release_fail(&rows[i], position)) {
-            position++;
-        }
-        cr_expect(cudart_emulated_violations() == 0, "%s: %s", rows[i].name,
-                  cudart_emulated_violation(0));
-    }
-    cudart_emulated_reset();
+    let_every_call_fail(let_release_fail);
 }

@@ -283,17 +283,26 @@ static void captured_stream(const row *of, crmm_resource *mr, answer *out)
     cuda(cudaStreamDestroy(stream));
 }
 
+/* Whether there is one; if not, the cell says so. */
+static bool has_second_device(answer *out)
+{
+    int devices = 0;
+
+    cuda(cudaGetDeviceCount(&devices));
+    if (devices < 2) {
+        (void)snprintf(out->text, sizeof(out->text), "not run: one device");
+    }
+    return devices >= 2;
+}
+
 /* A stream knows its device, and CUDA orders streams of different ones. */
 static void other_devices_stream(const row *of, crmm_resource *mr, answer *out)
 {
-    int devices = 0;
     int current = -1;
     void *ptr = NULL;
 
     (void)of;
-    cuda(cudaGetDeviceCount(&devices));
-    if (devices < 2) {
-        (void)snprintf(out->text, sizeof(out->text), "not run: one device");
+    if (!has_second_device(out)) {
         return;
     }
     cuda(cudaSetDevice(1));
@@ -314,14 +323,11 @@ static void other_devices_stream(const row *of, crmm_resource *mr, answer *out)
 /* The caller's device stays current, and memory is that of the resource's device. */
 static void other_device(const row *of, crmm_resource *mr, answer *out)
 {
-    int devices = 0;
     int current = -1;
     void *ptr = NULL;
 
     (void)of;
-    cuda(cudaGetDeviceCount(&devices));
-    if (devices < 2) {
-        (void)snprintf(out->text, sizeof(out->text), "not run: one device");
+    if (!has_second_device(out)) {
         return;
     }
     cuda(cudaSetDevice(1));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A floor without CUDA below it, in place of the library's own: every function returns at once, a
- * handle tells the id, and all work is complete, or is so after some time. What is measured over
+ * handle is its own id, and all work is complete, or is so after some time. What is measured over
  * it is the host's code alone.
  *
  * It must define everything that floor_event.h declares. A name that is missing here would be taken

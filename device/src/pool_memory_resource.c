@@ -88,8 +88,8 @@ __attribute__((noinline)) static crmm_status allocate_missed(crmm_priv_pool *poo
         more = crmm_priv_pool_cache_fill(cache, class_index, extra, more);
     }
     if (more > 0) {
-        uint16_t owner = cache->stream == NULL ? CRMM_PRIV_POOL_CLEAN : cache->stream->index;
-        crmm_priv_pool_give_to_heaps(pool, extra, more, owner, crmm_priv_pool_cache_epoch(cache));
+        crmm_priv_pool_give_to_heaps(pool, extra, more, crmm_priv_pool_cache_owner(cache),
+                                     crmm_priv_pool_cache_epoch(cache));
     }
     return hand_out(cache, class_index, block, ptr);
 }
@@ -219,11 +219,7 @@ static bool release_direct(crmm_priv_pool *pool, void *ptr, size_t bytes, uint16
                  extents->all[index].size == granules_of(bytes);
     if (right) {
         extents->all[index].is_direct = 0;
-        if (!crmm_priv_extents_reserve_owner(extents, owner)) {
-            owner = CRMM_PRIV_POOL_STRANDED;
-            epoch = __atomic_load_n(&pool->stranded_epoch, __ATOMIC_ACQUIRE);
-        }
-        crmm_priv_extents_release(extents, index, owner, epoch);
+        crmm_priv_pool_release_to(pool, heap, index, owner, epoch);
     }
     crmm_priv_pool_heap_unlock(heap);
     return right;
@@ -234,10 +230,9 @@ __attribute__((noinline)) static void deallocate_direct(crmm_priv_pool *pool,
                                                         crmm_stream stream, void *ptr, size_t bytes,
                                                         size_t alignment)
 {
-    uint16_t owner = cache->stream == NULL ? CRMM_PRIV_POOL_CLEAN : cache->stream->index;
     uint64_t epoch = cache->stream == NULL ? 0 : crmm_priv_pool_stream_epoch(cache->stream);
 
-    if (!release_direct(pool, ptr, bytes, owner, epoch)) {
+    if (!release_direct(pool, ptr, bytes, crmm_priv_pool_cache_owner(cache), epoch)) {
         crmm_priv_pool_report_block(pool, ptr, bytes, alignment);
         return;
     }

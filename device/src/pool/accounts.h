@@ -8,8 +8,6 @@
 
 /* ---- units ---- */
 
-/* where the device's memory is not known */
-
 static inline size_t crmm_priv_pool_bytes_of(uint64_t granules)
 {
     return (size_t)granules << CRMM_PRIV_POOL_GRANULE_SHIFT;
@@ -39,7 +37,7 @@ static inline const crmm_priv_extent *crmm_priv_pool_extent_of(const crmm_priv_p
 
 /* ---- accounts ---- */
 
-/* ---- accounts ---- */
+/* Tell the program's callback, if it has one, of memory that came or goes. */
 void crmm_priv_pool_tell(const crmm_priv_pool *pool, void *base, size_t bytes, bool added);
 
 void crmm_priv_pool_account(crmm_priv_pool *pool, size_t added, size_t removed);

@@ -28,12 +28,7 @@ void crmm_priv_pool_give_to_heaps(crmm_priv_pool *pool, void *const *blocks, siz
         }
         uint64_t at = (uintptr_t)blocks[i] >> CRMM_PRIV_POOL_GRANULE_SHIFT;
         uint32_t index = crmm_priv_extents_lookup(&heap->extents, at);
-        if (crmm_priv_extents_reserve_owner(&heap->extents, owner)) {
-            crmm_priv_extents_release(&heap->extents, index, owner, epoch);
-        } else {
-            crmm_priv_extents_release(&heap->extents, index, CRMM_PRIV_POOL_STRANDED,
-                                      __atomic_load_n(&pool->stranded_epoch, __ATOMIC_ACQUIRE));
-        }
+        crmm_priv_pool_release_to(pool, heap, index, owner, epoch);
     }
     if (locked != NULL) {
         crmm_priv_pool_heap_unlock(locked);
@@ -81,11 +76,6 @@ static void widen(crmm_priv_pool_cache *cache, size_t class_index)
     }
 }
 
-static uint16_t owner_of(const crmm_priv_pool_cache *cache)
-{
-    return cache->stream == NULL ? CRMM_PRIV_POOL_CLEAN : cache->stream->index;
-}
-
 uint64_t crmm_priv_pool_cache_epoch(const crmm_priv_pool_cache *cache)
 {
     if (cache->stream == NULL) {
@@ -102,7 +92,8 @@ static void drop_oldest(crmm_priv_pool_cache *cache, size_t class_index, uint32_
 {
     crmm_priv_pool_shelf *shelf = &cache->shelves[class_index];
 
-    crmm_priv_pool_give_to_heaps(cache->pool, shelf->first, count, owner_of(cache),
+    crmm_priv_pool_give_to_heaps(cache->pool, shelf->first, count,
+                                 crmm_priv_pool_cache_owner(cache),
                                  crmm_priv_pool_cache_epoch(cache));
     shelf->next -= count;
     memmove(shelf->first, shelf->first + count,
@@ -166,7 +157,7 @@ static bool put_through(crmm_priv_pool_cache *cache, size_t bytes, void *block)
 {
     bool is_time = crmm_priv_pool_cache_count(cache, bytes);
 
-    crmm_priv_pool_give_to_heaps(cache->pool, &block, 1, owner_of(cache),
+    crmm_priv_pool_give_to_heaps(cache->pool, &block, 1, crmm_priv_pool_cache_owner(cache),
                                  crmm_priv_pool_cache_epoch(cache));
     return is_time;
 }

@@ -79,6 +79,12 @@ struct crmm_priv_pool_cache {
     void *blocks[CRMM_PRIV_POOL_AT_HAND];
 };
 
+/* Whose the blocks at hand are. */
+static inline uint16_t crmm_priv_pool_cache_owner(const crmm_priv_pool_cache *cache)
+{
+    return cache->stream == NULL ? CRMM_PRIV_POOL_CLEAN : cache->stream->index;
+}
+
 /* Where the blocks of a class begin. */
 static inline size_t crmm_priv_pool_first_block(size_t class_index)
 {

@@ -179,12 +179,13 @@ static crmm_status set_up(crmm_priv_pool *pool, const crmm_pool_memory_resource_
     }
     int previous = -1;
     status = crmm_priv_cuda_enter_device(pool->device, &previous);
-    if (status == CRMM_SUCCESS && options->initial_pool_size > 0) {
-        status = crmm_priv_pool_prime(pool, options->initial_pool_size);
-        crmm_priv_cuda_leave_device(previous);
-    } else if (status == CRMM_SUCCESS) {
-        crmm_priv_cuda_leave_device(previous);
+    if (status != CRMM_SUCCESS) {
+        return status;
     }
+    if (options->initial_pool_size > 0) {
+        status = crmm_priv_pool_prime(pool, options->initial_pool_size);
+    }
+    crmm_priv_cuda_leave_device(previous);
     return status;
 }
 

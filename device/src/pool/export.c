@@ -6,7 +6,7 @@
 #include <crmm/internal/floor.h>
 
 #include "../vmm_memory_resource.h"
-#include "pool.h"
+#include "accounts.h"
 
 static const char who[] = "crmm_pool_memory_resource_export";
 
@@ -42,7 +42,7 @@ static bool is_live(const crmm_priv_pool_chunk *chunk, const void *ptr)
             at >= extent->at + extent->size) {
             continue;
         }
-        void *start = (void *)(uintptr_t)(extent->at << CRMM_PRIV_POOL_GRANULE_SHIFT);
+        const void *start = crmm_priv_pool_address_of(extent->at);
         found = extent->is_direct || crmm_priv_pool_marked_class(chunk, start) != UINT32_MAX;
     }
     crmm_priv_pool_heap_unlock(chunk->heap);

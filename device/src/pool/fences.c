@@ -3,6 +3,7 @@
 
 #include "memory.h"
 #include "settle.h"
+#include "stream_id.h"
 
 enum {
     SHARE = 16,              /* caches together hold a sixteenth of the pool */
@@ -41,15 +42,15 @@ static size_t highest_fence(const crmm_priv_pool *pool)
 
 void crmm_priv_pool_set_budget(crmm_priv_pool *pool)
 {
-    size_t held = crmm_priv_pool_held(pool);
-    size_t budget = held / SHARE / (pool->cache_count > 0 ? pool->cache_count : 1);
+    size_t caches = pool->cache_count > 0 ? pool->cache_count : 1;
+    size_t budget = crmm_priv_pool_held(pool) / SHARE / caches;
 
     if (pool->cache_option == SIZE_MAX) {
         budget = 0;
     } else if (pool->cache_option != 0) {
         budget = pool->cache_option;
     } else if (budget < LOWEST_BUDGET) {
-        size_t most = pool->maximum / SHARE / (pool->cache_count > 0 ? pool->cache_count : 1);
+        size_t most = pool->maximum / SHARE / caches;
         budget = most < LOWEST_BUDGET ? most : LOWEST_BUDGET;
     }
     __atomic_store_n(&pool->budget, budget, __ATOMIC_RELAXED);
@@ -143,8 +144,7 @@ static void close_account(crmm_priv_pool_cache *cache)
 /* Whether a handle is still that of the cache's stream, and not of a later one's. */
 static bool is_behind(const crmm_priv_pool_cache *cache, crmm_stream handle)
 {
-    return (uintptr_t)handle <= (uintptr_t)CRMM_STREAM_PER_THREAD ||
-           crmm_priv_stream_id_of(handle) == cache->id;
+    return !crmm_priv_pool_is_created(handle) || crmm_priv_stream_id_of(handle) == cache->id;
 }
 
 void crmm_priv_pool_cache_look(crmm_priv_pool_cache *cache, crmm_stream handle)

@@ -8,13 +8,9 @@
 
 #include <crmm/internal/fail.h>
 
+#include "accounts.h"
 #include "kind.h"
 #include "registry.h"
-
-static size_t bytes_of(uint64_t granules)
-{
-    return (size_t)granules << CRMM_PRIV_POOL_GRANULE_SHIFT;
-}
 
 /* ---- what it is ---- */
 
@@ -97,13 +93,13 @@ crmm_status crmm_priv_pool_info(const crmm_resource *resource, crmm_memory_info 
 
     add_heaps(pool, &sum);
     add_caches(pool, &sum);
-    size_t used = bytes_of(sum.used);
+    size_t used = crmm_priv_pool_bytes_of(sum.used);
     info->live = used > sum.at_hand ? used - (size_t)sum.at_hand : 0;
     info->allocations =
         sum.used_count > sum.at_hand_count ? (size_t)(sum.used_count - sum.at_hand_count) : 0;
-    info->cached = bytes_of(sum.free) + (size_t)sum.at_hand;
-    info->pending = bytes_of(sum.free - sum.clean) + (size_t)sum.at_hand_on_streams;
-    info->largest_free = bytes_of(sum.largest);
+    info->cached = crmm_priv_pool_bytes_of(sum.free) + (size_t)sum.at_hand;
+    info->pending = crmm_priv_pool_bytes_of(sum.free - sum.clean) + (size_t)sum.at_hand_on_streams;
+    info->largest_free = crmm_priv_pool_bytes_of(sum.largest);
     pthread_mutex_lock(&pool->mutex);
     /* Apart from the peak that growing looks at, which must not depend on who asks. */
     pool->peak_told = pool->peak_told > pool->peak_live ? pool->peak_told : pool->peak_live;
@@ -132,7 +128,7 @@ crmm_status crmm_pool_memory_resource_statistics(const crmm_resource *resource,
     }
     add_heaps(pool, &sum);
     add_caches(pool, &sum);
-    all.holes = bytes_of(sum.holes);
+    all.holes = crmm_priv_pool_bytes_of(sum.holes);
     all.at_hand = sum.at_hand;
     all.streams = crmm_priv_pool_streams_end(&pool->streams) - CRMM_PRIV_POOL_FIRST_STREAM;
     all.heaps = crmm_priv_pool_heap_count(pool);
@@ -163,7 +159,7 @@ static void add_streams(crmm_priv_pool *pool, crmm_pool_stream *all, uint32_t en
         crmm_priv_pool_heap_lock(heap);
         for (uint32_t i = CRMM_PRIV_POOL_FIRST_STREAM; i < end; i++) {
             const crmm_priv_extent_set *set = crmm_priv_extents_set(&heap->extents, (uint16_t)i);
-            all[i].pending += set != NULL ? bytes_of(set->granules) : 0;
+            all[i].pending += set != NULL ? crmm_priv_pool_bytes_of(set->granules) : 0;
         }
         crmm_priv_pool_heap_unlock(heap);
     }
@@ -230,7 +226,7 @@ size_t crmm_priv_pool_block_bytes(crmm_priv_pool *pool, const crmm_priv_pool_chu
     uint32_t index =
         crmm_priv_extents_lookup(extents, (uintptr_t)ptr >> CRMM_PRIV_POOL_GRANULE_SHIFT);
     if (index != 0 && extents->all[index].is_direct) {
-        bytes = bytes_of(extents->all[index].size);
+        bytes = crmm_priv_pool_bytes_of(extents->all[index].size);
     }
     crmm_priv_pool_heap_unlock(chunk->heap);
     return bytes;

@@ -150,6 +150,18 @@ static inline uint32_t crmm_priv_pool_heap_count(const crmm_priv_pool *pool)
     return __atomic_load_n(&pool->heap_count, __ATOMIC_ACQUIRE);
 }
 
+/* An extent in use goes back to a heap, which is locked, as an owner's. Where there is no host
+ * memory for the owner's books, its stream is not known any more. */
+static inline void crmm_priv_pool_release_to(const crmm_priv_pool *pool, crmm_priv_pool_heap *heap,
+                                             uint32_t index, uint16_t owner, uint64_t epoch)
+{
+    if (!crmm_priv_extents_reserve_owner(&heap->extents, owner)) {
+        owner = CRMM_PRIV_POOL_STRANDED;
+        epoch = __atomic_load_n(&pool->stranded_epoch, __ATOMIC_ACQUIRE);
+    }
+    crmm_priv_extents_release(&heap->extents, index, owner, epoch);
+}
+
 /* A number that no pool had before. */
 uint64_t crmm_priv_pool_next_serial(void);
 

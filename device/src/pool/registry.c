@@ -6,6 +6,7 @@
 
 #include "fences.h"
 #include "settle.h"
+#include "stream_id.h"
 
 enum { MOST_OF_THREAD = 64 /* caches of one thread in one pool */ };
 
@@ -303,7 +304,7 @@ crmm_priv_pool_cache *crmm_priv_pool_find_cache(crmm_priv_pool *pool, uint64_t i
                                                 crmm_stream handle)
 {
     crmm_priv_pool_thread *self = this_thread();
-    bool is_default = (uintptr_t)handle <= (uintptr_t)CRMM_STREAM_PER_THREAD;
+    bool is_default = !crmm_priv_pool_is_created(handle);
 
     if (self == NULL) {
         return NULL;

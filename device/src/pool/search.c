@@ -23,7 +23,7 @@ bool crmm_priv_pool_is_too_good(const request *req, const crmm_priv_extent *exte
     const crmm_priv_pool_chunk *chunk =
         crmm_priv_pool_chunks_find(&req->pool->chunks, crmm_priv_pool_address_of(extent->at));
     return chunk->has_one_block &&
-           chunk->bytes >> CRMM_PRIV_POOL_GRANULE_SHIFT > crmm_priv_pool_thrifty_most(req->size);
+           crmm_priv_pool_granules_of(chunk->bytes) > crmm_priv_pool_thrifty_most(req->size);
 }
 
 /* The best of some sources, by how the pool places blocks: a tight one looks at all there is. */
@@ -106,17 +106,8 @@ void *crmm_priv_pool_look(const request *req, crmm_priv_pool_heap *heap, bool is
 /* An extent of the request's heap goes back as what its stream gave back just now. */
 static void give_back(const request *req, uint32_t index)
 {
-    crmm_priv_extents *extents = &req->heap->extents;
-    uint16_t owner = crmm_priv_pool_owner(req);
-
-    if (crmm_priv_extents_reserve_owner(extents, owner)) {
-        crmm_priv_extents_release(extents, index, owner,
-                                  req->stream == NULL ? 0
-                                                      : crmm_priv_pool_stream_epoch(req->stream));
-    } else {
-        crmm_priv_extents_release(extents, index, CRMM_PRIV_POOL_STRANDED,
-                                  __atomic_load_n(&req->pool->stranded_epoch, __ATOMIC_ACQUIRE));
-    }
+    crmm_priv_pool_release_to(req->pool, req->heap, index, crmm_priv_pool_owner(req),
+                              req->stream == NULL ? 0 : crmm_priv_pool_stream_epoch(req->stream));
 }
 
 void *crmm_priv_pool_take_line(const request *req, const crmm_priv_extent_source *sources,
@@ -151,7 +142,8 @@ void *crmm_priv_pool_take_line(const request *req, const crmm_priv_extent_source
 
 /* ---- another stream's block ---- */
 
-/* The block among other streams' fenced ones that fits best: whose it is, and since when. */
+/* The block among other streams' fenced ones in a heap that fits best: whose it is, and since when.
+ */
 static bool find_fenced(const request *req, crmm_priv_pool_heap *heap, uint16_t *owner,
                         uint64_t *epoch)
 {
@@ -159,6 +151,7 @@ static bool find_fenced(const request *req, crmm_priv_pool_heap *heap, uint16_t 
     size_t count = 0;
     uint32_t end = crmm_priv_pool_streams_end(&req->pool->streams);
 
+    crmm_priv_pool_heap_lock(heap);
     for (uint32_t i = CRMM_PRIV_POOL_FIRST_STREAM; i < end && count < MOST_SOURCES; i++) {
         const crmm_priv_pool_stream *other = crmm_priv_pool_stream_of(&req->pool->streams, i);
         const crmm_priv_extent_set *set = crmm_priv_extents_set(&heap->extents, other->index);
@@ -171,6 +164,7 @@ static bool find_fenced(const request *req, crmm_priv_pool_heap *heap, uint16_t 
         crmm_priv_extents_find(&heap->extents, req->size, req->alignment, sources, count);
     *owner = heap->extents.all[index].owner;
     *epoch = heap->extents.all[index].epoch;
+    crmm_priv_pool_heap_unlock(heap);
     return index != 0;
 }
 
@@ -181,14 +175,11 @@ static void *steal(const request *req, crmm_priv_pool_heap *heap, bool is_direct
     uint16_t owner = 0;
     uint64_t epoch = 0;
 
-    if (req->stream == NULL) {
+    if (req->stream == NULL || !find_fenced(req, heap, &owner, &epoch)) {
         return NULL;
     }
-    crmm_priv_pool_heap_lock(heap);
-    bool found = find_fenced(req, heap, &owner, &epoch);
-    crmm_priv_pool_heap_unlock(heap);
     const crmm_priv_pool_waits waits = {.count = 1, .list = {{.owner = owner, .epoch = epoch}}};
-    if (!found || !crmm_priv_pool_wait_for(req, &waits)) {
+    if (!crmm_priv_pool_wait_for(req, &waits)) {
         return NULL;
     }
     return crmm_priv_pool_look(req, heap, is_direct);
@@ -200,14 +191,10 @@ bool crmm_priv_pool_wait_for_block(const request *req)
     uint32_t heaps = crmm_priv_pool_heap_count(pool);
 
     for (uint32_t i = 0; i < heaps; i++) {
-        crmm_priv_pool_heap *heap = crmm_priv_pool_heap_of(pool, i);
         uint16_t owner = 0;
         uint64_t epoch = 0;
 
-        crmm_priv_pool_heap_lock(heap);
-        bool found = find_fenced(req, heap, &owner, &epoch);
-        crmm_priv_pool_heap_unlock(heap);
-        if (!found) {
+        if (!find_fenced(req, crmm_priv_pool_heap_of(pool, i), &owner, &epoch)) {
             continue;
         }
         crmm_priv_pool_stream *other = crmm_priv_pool_stream_of(&pool->streams, owner);

@@ -3,6 +3,7 @@
 
 #include <crmm/internal/fail.h>
 
+#include "accounts.h"
 #include "gather.h"
 #include "registry.h"
 #include "search.h"
@@ -91,7 +92,7 @@ static uint32_t most_waits(const crmm_priv_pool *pool)
 static void make_way(const request *req)
 {
     crmm_priv_pool *pool = req->pool;
-    size_t need = (size_t)crmm_priv_pool_need(req) << CRMM_PRIV_POOL_GRANULE_SHIFT;
+    size_t need = crmm_priv_pool_bytes_of(crmm_priv_pool_need(req));
     size_t limit = crmm_priv_pool_free_limit(pool, need);
 
     if (pool->is_in_place || crmm_priv_pool_held(pool) + need <= limit) {
@@ -134,7 +135,7 @@ static void *grow_anew(const request *req, bool is_direct, crmm_priv_pool_growth
 {
     enum { ATTEMPTS = 2 }; /* what the maximum leaves room for, upstream may refuse still */
     crmm_priv_pool *pool = req->pool;
-    size_t need = (size_t)crmm_priv_pool_need(req) << CRMM_PRIV_POOL_GRANULE_SHIFT;
+    size_t need = crmm_priv_pool_bytes_of(crmm_priv_pool_need(req));
     void *ptr = NULL;
 
     for (int attempt = 0; attempt < ATTEMPTS && ptr == NULL; attempt++) {
@@ -154,7 +155,18 @@ static void *grow_anew(const request *req, bool is_direct, crmm_priv_pool_growth
     return ptr;
 }
 
-/* The same, but nothing is too good for it. */
+/* Neighbours together, or more memory. */
+static void *join_or_grow(const request *req, bool is_direct, crmm_priv_pool_growth *growth)
+{
+    void *ptr = crmm_priv_pool_gather_all(req, is_direct);
+
+    if (ptr == NULL) {
+        ptr = grow(req, is_direct, growth);
+    }
+    return ptr != NULL ? ptr : grow_anew(req, is_direct, growth);
+}
+
+/* The same request, but nothing is too good for it. */
 static request spendthrift(const request *req)
 {
     request any = *req;
@@ -174,13 +186,7 @@ static void *without_waiting(const request *req, bool is_direct, crmm_priv_pool_
     if (ptr == NULL) {
         /* For the next time: now what they had at hand is in the heaps. */
         crmm_priv_pool_want(req->pool, req->stream);
-        ptr = crmm_priv_pool_gather_all(req, is_direct);
-    }
-    if (ptr == NULL) {
-        ptr = grow(req, is_direct, growth);
-    }
-    if (ptr == NULL) {
-        ptr = grow_anew(req, is_direct, growth);
+        ptr = join_or_grow(req, is_direct, growth);
     }
     if (ptr == NULL && req->is_thrifty) {
         const request any = spendthrift(req);
@@ -194,13 +200,7 @@ static void *look_again(const request *req, bool is_direct, crmm_priv_pool_growt
 {
     void *ptr = crmm_priv_pool_search(req, is_direct);
 
-    if (ptr == NULL) {
-        ptr = crmm_priv_pool_gather_all(req, is_direct);
-    }
-    if (ptr == NULL) {
-        ptr = grow(req, is_direct, growth);
-    }
-    return ptr != NULL ? ptr : grow_anew(req, is_direct, growth);
+    return ptr != NULL ? ptr : join_or_grow(req, is_direct, growth);
 }
 
 crmm_status crmm_priv_pool_fail(crmm_priv_pool *pool, size_t bytes, crmm_priv_pool_growth growth)
@@ -278,8 +278,7 @@ static bool is_worth_searching(const request *req)
         return true;
     }
     uint32_t shortages = __atomic_add_fetch(&heap->shortages, 1, __ATOMIC_RELAXED);
-    return shortages % SELDOM == 0 ||
-           ((size_t)req->size << CRMM_PRIV_POOL_GRANULE_SHIFT) >= req->pool->page;
+    return shortages % SELDOM == 0 || crmm_priv_pool_bytes_of(req->size) >= req->pool->page;
 }
 
 static void *try_all(const request *req, bool is_direct, crmm_priv_pool_growth *growth)

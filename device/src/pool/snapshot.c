@@ -6,13 +6,9 @@
 
 #include <crmm/internal/fail.h>
 
+#include "accounts.h"
 #include "kind.h"
 #include "registry.h"
-
-static size_t bytes_of(uint64_t granules)
-{
-    return (size_t)granules << CRMM_PRIV_POOL_GRANULE_SHIFT;
-}
 
 typedef struct blocks {
     crmm_pool_block *all;
@@ -50,7 +46,7 @@ static uint64_t id_of(const crmm_priv_pool_stream *stream)
 static void describe_block(crmm_priv_pool *pool, const crmm_priv_extent *extent,
                            crmm_pool_block *block)
 {
-    void *ptr = (void *)(uintptr_t)bytes_of(extent->at);
+    void *ptr = crmm_priv_pool_address_of(extent->at);
     const crmm_priv_pool_chunk *chunk = crmm_priv_pool_chunks_find(&pool->chunks, ptr);
     bool used = extent->state == CRMM_PRIV_POOL_USED;
     bool live = used && (extent->is_direct ||
@@ -60,7 +56,7 @@ static void describe_block(crmm_priv_pool *pool, const crmm_priv_extent *extent,
     *block =
         (crmm_pool_block){.struct_size = sizeof(*block),
                           .ptr = ptr,
-                          .bytes = bytes_of(extent->size),
+                          .bytes = crmm_priv_pool_bytes_of(extent->size),
                           .is_live = live,
                           .is_pending = !live && (used || extent->owner != CRMM_PRIV_POOL_CLEAN)};
     if (owned) {

@@ -57,7 +57,7 @@ typedef struct result {
     size_t peak_live, peak_held;
     bool is_given; /* the pool was given its memory at once, so what it holds says nothing */
     bool tells_calls;
-    double records, queries, waits; /* a step */
+    double records, queries, waits, moves; /* a step */
     figure figures[MOST_FIGURES];
     size_t figure_count;
 } result;

@@ -27,7 +27,8 @@ bool subject_get_calls(const subject *of, driver_calls *out)
         crmm_pool_memory_resource_statistics(of->resource, &statistics) == CRMM_SUCCESS) {
         *out = (driver_calls){.records = statistics.records,
                               .queries = statistics.queries,
-                              .waits = statistics.waits};
+                              .waits = statistics.waits,
+                              .moves = statistics.moves};
         return true;
     }
     return false;

@@ -41,7 +41,7 @@ extern const char candidates_help[];
 void subject_finish(subject *of);
 
 typedef struct driver_calls {
-    uint64_t records, queries, waits;
+    uint64_t records, queries, waits, moves;
 } driver_calls;
 
 /* The driver calls so far; false: the resource does not tell. */

@@ -52,6 +52,7 @@ static void close_one(running *self)
         self->to->records += (double)(calls.records - self->calls_before.records);
         self->to->queries += (double)(calls.queries - self->calls_before.queries);
         self->to->waits += (double)(calls.waits - self->calls_before.waits);
+        self->to->moves += (double)(calls.moves - self->calls_before.moves);
     }
     team_end(&self->all);
     subject_finish(&self->on);
@@ -140,6 +141,7 @@ static void finish(running *self)
         to->records /= (double)self->steps;
         to->queries /= (double)self->steps;
         to->waits /= (double)self->steps;
+        to->moves /= (double)self->steps;
     }
     if (self->of->of->is_busy) {
         to->figures[to->figure_count++] = (figure){"blocked_rounds", (double)self->blocked};

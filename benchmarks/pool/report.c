@@ -31,9 +31,9 @@ static const char *sharing_of(const bench_case *of)
 
 void report_heading(FILE *to)
 {
-    (void)fprintf(to, "%-3s %-29s %-4s %7s %-7s %-15s %11s %11s %8s %9s %9s %8s %8s %8s\n", "",
+    (void)fprintf(to, "%-3s %-29s %-4s %7s %-7s %-15s %11s %11s %8s %9s %9s %8s %8s %8s %8s\n", "",
                   "case", "unit", "threads", "streams", "allocator", "median ns", "min ns",
-                  "x faster", "M/s", "held/live", "records", "queries", "waits");
+                  "x faster", "M/s", "held/live", "records", "queries", "waits", "moves");
 }
 
 /* A number, or a dash where it is not known. */
@@ -65,6 +65,7 @@ void report_row(FILE *to, const result *of, const result *reference)
     print_cell(to, of->tells_calls, 8, 4, of->records);
     print_cell(to, of->tells_calls, 8, 4, of->queries);
     print_cell(to, of->tells_calls, 8, 4, of->waits);
+    print_cell(to, of->tells_calls, 8, 4, of->moves);
     for (size_t i = 0; i < of->figure_count; i++) {
         (void)fprintf(to, "  %s %.0f", of->figures[i].name, of->figures[i].value);
     }
@@ -137,6 +138,7 @@ void report_json_row(FILE *to, const result *of, const result *reference, bool i
     json_number(to, "records", of->tells_calls, of->records);
     json_number(to, "queries", of->tells_calls, of->queries);
     json_number(to, "waits", of->tells_calls, of->waits);
+    json_number(to, "moves", of->tells_calls, of->moves);
     for (size_t i = 0; i < of->figure_count; i++) {
         json_number(to, of->figures[i].name, true, of->figures[i].value);
     }

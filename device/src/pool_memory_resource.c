@@ -200,17 +200,19 @@ crmm_status crmm_priv_pool_allocate_sync(crmm_resource *resource, size_t bytes, 
 
 /* ---- deallocation ---- */
 
-/* The counterpart of allocate_direct(). false: there is no such block. */
-static bool release_direct(crmm_priv_pool *pool, void *ptr, size_t bytes, uint16_t owner,
-                           uint64_t epoch)
+/* The counterpart of allocate_direct(). The turn in which the heap got the block; 0: there is no
+ * such block. */
+static uint32_t release_direct(crmm_priv_pool *pool, void *ptr, size_t bytes, uint16_t owner,
+                               uint64_t epoch)
 {
     const crmm_priv_pool_chunk *chunk = crmm_priv_pool_chunks_find(&pool->chunks, ptr);
 
     if (chunk == NULL || (uintptr_t)ptr % CRMM_PRIV_POOL_GRANULE != 0 ||
         bytes > (size_t)UINT32_MAX << CRMM_PRIV_POOL_GRANULE_SHIFT) {
-        return false;
+        return 0;
     }
     crmm_priv_pool_heap *heap = chunk->heap;
+    uint32_t turn = 0;
     crmm_priv_pool_heap_lock(heap);
     crmm_priv_extents *extents = &heap->extents;
     uint32_t index =
@@ -220,9 +222,11 @@ static bool release_direct(crmm_priv_pool *pool, void *ptr, size_t bytes, uint16
     if (right) {
         extents->all[index].is_direct = 0;
         crmm_priv_pool_release_to(pool, heap, index, owner, epoch);
+        turn = heap->turn + 1 + (heap->turn == UINT32_MAX);
+        __atomic_store_n(&heap->turn, turn, __ATOMIC_RELAXED); /* looked at without the lock */
     }
     crmm_priv_pool_heap_unlock(heap);
-    return right;
+    return turn;
 }
 
 __attribute__((noinline)) static void deallocate_direct(crmm_priv_pool *pool,
@@ -232,11 +236,12 @@ __attribute__((noinline)) static void deallocate_direct(crmm_priv_pool *pool,
 {
     uint64_t epoch = cache->stream == NULL ? 0 : crmm_priv_pool_stream_epoch(cache->stream);
 
-    if (!release_direct(pool, ptr, bytes, crmm_priv_pool_cache_owner(cache), epoch)) {
+    uint32_t turn = release_direct(pool, ptr, bytes, crmm_priv_pool_cache_owner(cache), epoch);
+    if (turn == 0) {
         crmm_priv_pool_report_block(pool, ptr, bytes, alignment);
         return;
     }
-    if (crmm_priv_pool_cache_note(cache, bytes)) {
+    if (crmm_priv_pool_cache_note(cache, bytes, turn)) {
         crmm_priv_pool_cache_look(cache, stream);
     }
 }
@@ -260,7 +265,7 @@ __attribute__((noinline, cold)) static void deallocate_stranded(crmm_priv_pool *
     bool right = false;
 
     if (!is_cached(pool, bytes, alignment)) {
-        if (!release_direct(pool, ptr, bytes, CRMM_PRIV_POOL_STRANDED, epoch)) {
+        if (release_direct(pool, ptr, bytes, CRMM_PRIV_POOL_STRANDED, epoch) == 0) {
             crmm_priv_pool_report_block(pool, ptr, bytes, alignment);
         }
         return;

@@ -626,3 +626,62 @@ Test(pool_programs, a_failure_tells_its_reason_and_what_there_was)
     recording_resource_finish(&recording);
     end(&all);
 }
+/* A stream that gives back little, and seldom, among the many calls of another one: the other need
+ * not grow for want of it. */
+Test(pool_programs, what_a_seldom_used_stream_gave_back_serves_a_busy_one)
+{
+    enum { STEPS = 16, CALLS = 40, SELDOM = 4, ALL = 10 };
+    const size_t bytes = 32 * MIB;
+    fixture all = begin();
+    crmm_resource *pool = make_pool(all.upstreams[1], .initial_pool_size = ALL * bytes);
+    void *ptrs[ALL];
+
+    for (int step = 0; step < STEPS; step++) {
+        for (size_t i = 0; i < SELDOM; i++) {
+            ptrs[i] = take(pool, all.b, bytes);
+        }
+        for (int i = 0; i < CALLS; i++) {
+            void *ptr = take(pool, all.a, bytes);
+            crmm_deallocate(pool, all.a, ptr, bytes, 256);
+        }
+        for (size_t i = 0; i < SELDOM; i++) {
+            crmm_deallocate(pool, all.b, ptrs[i], bytes, 256);
+        }
+    }
+    for (size_t i = 0; i < ALL; i++) {
+        ptrs[i] = take(pool, all.a, bytes);
+    }
+    expect_equal(info_of(pool).held, ALL * bytes);
+    for (size_t i = 0; i < ALL; i++) {
+        crmm_deallocate(pool, all.a, ptrs[i], bytes, 256);
+    }
+    crmm_resource_release(&pool);
+    end(&all);
+}
+
+/* A large block lies as low as the free memory around the place that fits it best, whosever that
+ * is: so large ones leave no gaps between what one stream and what nobody has. */
+Test(pool_programs, a_large_block_is_placed_where_its_free_neighbours_begin)
+{
+    enum { CALLS = 20 }; /* after as many it is known what another stream has completed */
+    const size_t bytes = 16 * MIB;
+    fixture all = begin();
+    crmm_resource *pool = make_pool(all.upstreams[1], .initial_pool_size = 8 * bytes);
+    void *low = take(pool, all.a, 2 * bytes);
+    void *high = take(pool, all.a, bytes);
+    void *last = take(pool, all.a, bytes);
+
+    crmm_deallocate(pool, all.a, low, 2 * bytes, 256);
+    drain(&all);
+    for (int i = 0; i < CALLS; i++) {
+        void *ptr = take(pool, all.b, 4 * bytes);
+        crmm_deallocate(pool, all.b, ptr, 4 * bytes, 256);
+    }
+    crmm_deallocate(pool, all.a, high, bytes, 256);
+    void *again = take(pool, all.a, bytes);
+    cr_assert(again == low, "%p instead of %p", again, low);
+    crmm_deallocate(pool, all.a, again, bytes, 256);
+    crmm_deallocate(pool, all.a, last, bytes, 256);
+    crmm_resource_release(&pool);
+    end(&all);
+}

@@ -78,6 +78,7 @@ GATHER = SOURCES + 'gather.c'
 SETTLE = SOURCES + 'settle.c'
 EXTENTS = SOURCES + 'extents.c'
 EXTENTS_SEARCH = SOURCES + 'extents_search.c'
+EXTENTS_ROWS = SOURCES + 'extents_rows.c'
 CACHE = SOURCES + 'cache.c'
 FENCES = SOURCES + 'fences.c'
 REGISTRY = SOURCES + 'registry.c'
@@ -151,12 +152,8 @@ POOL = [
            'if (cache->stream != NULL && is_due(cache) && is_behind(cache, handle)) {',
            '(void)is_behind;\n    if (cache->stream != NULL && is_due(cache)) {'),
     Mutant('pool: what is fenced is complete', SETTLE,
-           '''        crmm_priv_extents_promote(&heap->extents, stream->index,
-                                  crmm_priv_pool_stream_done(stream));
-''',
-           '''        crmm_priv_extents_promote(&heap->extents, stream->index,
-                                  __atomic_load_n(&stream->fenced, __ATOMIC_ACQUIRE));
-'''),
+           'crmm_priv_pool_stream_done(stream));\n}\n\nstatic void promote(',
+           '__atomic_load_n(&stream->fenced, __ATOMIC_ACQUIRE));\n}\n\nstatic void promote('),
     Mutant('pool: neighbours are joined before the wait', GATHER,
            'if (any && found.waits.count == 0) {', 'if (any) {'),
     Mutant('pool: who waits for all leaves the epochs open', SETTLE,
@@ -190,6 +187,16 @@ POOL = [
     Mutant('pool: nor by a tight pool', EXTENTS_SEARCH,
            'if (extent->size >= size && extent->epoch <= sources[i].epoch) {',
            'if (extent->size >= size) {'),
+    Mutant('pool: a row is of anybody\'s memory', EXTENTS_ROWS,
+           'if (extent->owner == search->sources[i].owner) {',
+           'if (extent->owner == search->sources[i].owner || i == 0) {'),
+    Mutant('pool: the epochs of a row are not looked at', EXTENTS_ROWS,
+           'return extent->epoch <= search->sources[i].epoch;', 'return true;'),
+    Mutant('pool: nor where it is looked for', EXTENTS_ROWS,
+           ' || extent->epoch > epoch) {', ' || epoch == 0) {'),
+    Mutant('pool: a row has no room for the padding', EXTENTS_ROWS,
+           '(uint64_t)search->size + padding(get(search->extents, first), search->alignment);',
+           'search->size;'),
     Mutant('pool: neighbours of two owners are joined', EXTENTS,
            '''    if (extents->solo == 0) {
         return UINT16_MAX;

@@ -121,9 +121,15 @@ typedef struct crmm_priv_extent_source {
 uint32_t crmm_priv_extents_find(const crmm_priv_extents *extents, uint32_t size, uint32_t alignment,
                                 const crmm_priv_extent_source *sources, size_t source_count);
 
-/* The one at the lowest address, for a default alignment: looks at all that are large enough. */
-uint32_t crmm_priv_extents_find_lowest(const crmm_priv_extents *extents, uint32_t size,
-                                       const crmm_priv_extent_source *sources, size_t source_count);
+/*
+ * For a large block: the row of free neighbours of any of the sources that begins at the lowest
+ * address, of those in which the tightest extents lie, or with `is_lowest_first` looser ones as
+ * well; of others if none suffices by itself. Its first extent, for crmm_priv_extents_take_run();
+ * 0: none. It looks at a bounded number of extents.
+ */
+uint32_t crmm_priv_extents_find_row(const crmm_priv_extents *extents, uint32_t size,
+                                    uint32_t alignment, const crmm_priv_extent_source *sources,
+                                    size_t source_count, bool is_lowest_first);
 
 /* The tightest one within a chunk that has something else in it; else a chunk that is free as a
  * whole. Of chunks for one block at a time, only one that is free as a whole and not larger than

@@ -31,6 +31,12 @@ static inline place place_of(uint32_t size)
                    .column = (size >> (highest - 5)) & (CRMM_PRIV_POOL_COLUMNS - 1)};
 }
 
+/* The smallest size that belongs into a bin. */
+static inline uint32_t smallest_in(uint32_t row, uint32_t column)
+{
+    return row == 0 ? column : (CRMM_PRIV_POOL_COLUMNS + column) << (row - 1);
+}
+
 /* Granules to skip in an extent so that a block in it is aligned. */
 static inline uint32_t padding(const crmm_priv_extent *extent, uint32_t alignment)
 {

@@ -32,12 +32,6 @@ static void search_bin(const crmm_priv_extents *extents, uint32_t index, uint32_
     }
 }
 
-/* The smallest size that belongs into a bin. */
-static uint32_t smallest_in(uint32_t row, uint32_t column)
-{
-    return row == 0 ? column : (CRMM_PRIV_POOL_COLUMNS + column) << (row - 1);
-}
-
 static void search_set(const crmm_priv_extents *extents, const crmm_priv_extent_set *set,
                        uint32_t size, uint32_t alignment, uint64_t epoch, candidate *best)
 {
@@ -118,24 +112,6 @@ static void for_each_fit(const crmm_priv_extents *extents, uint32_t size,
             }
         }
     }
-}
-
-static void keep_lowest(const crmm_priv_extent *extent, uint32_t index, void *data)
-{
-    candidate *best = data;
-
-    if (extent->at < best->at) {
-        *best = (candidate){.index = index, .size = extent->size, .at = extent->at};
-    }
-}
-
-uint32_t crmm_priv_extents_find_lowest(const crmm_priv_extents *extents, uint32_t size,
-                                       const crmm_priv_extent_source *sources, size_t source_count)
-{
-    candidate best = {.index = NONE, .size = UINT32_MAX, .at = UINT64_MAX};
-
-    for_each_fit(extents, size, sources, source_count, keep_lowest, &best);
-    return best.index;
 }
 
 typedef struct thrifty {

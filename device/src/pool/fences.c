@@ -8,7 +8,9 @@
 enum {
     SHARE = 16,              /* caches together hold a sixteenth of the pool */
     LOWEST_BUDGET = 1 << 20, /* bytes */
-    FIRST_FENCE = 64 << 10   /* bytes given back on a new stream before it is fenced */
+    FIRST_FENCE = 64 << 10,  /* bytes given back on a new stream before it is fenced */
+    TURNS = 8,               /* large blocks given back for each fence */
+    MOST_CREDIT = 32 * TURNS
 };
 
 /* ---- the pool's limits ---- */
@@ -59,10 +61,28 @@ void crmm_priv_pool_set_budget(crmm_priv_pool *pool)
 
 /* ---- the account of a cache ---- */
 
-bool crmm_priv_pool_cache_note(crmm_priv_pool_cache *cache, size_t bytes)
+static uint32_t at_most(uint32_t value, uint32_t most)
+{
+    return value < most ? value : most;
+}
+
+/* Whether a large block's turn has earned a fence. Not among several heaps, where recording is
+ * slow, and not where nobody else can want it. */
+static bool has_earned(const crmm_priv_pool_cache *cache)
+{
+    const crmm_priv_pool *pool = cache->pool;
+
+    return cache->credit >= TURNS && cache->allowance != INT64_MAX &&
+           __atomic_load_n(&pool->solo, __ATOMIC_RELAXED) == 0 &&
+           crmm_priv_pool_heap_count(pool) == 1;
+}
+
+bool crmm_priv_pool_cache_note(crmm_priv_pool_cache *cache, size_t bytes, uint32_t turn)
 {
     crmm_priv_bias_lock(&cache->lock);
-    bool is_time = crmm_priv_pool_cache_count(cache, bytes);
+    cache->credit = at_most(cache->credit + at_most(turn - cache->turn, MOST_CREDIT), MOST_CREDIT);
+    cache->turn = turn;
+    bool is_time = crmm_priv_pool_cache_count(cache, bytes) || has_earned(cache);
     crmm_priv_bias_unlock(&cache->lock);
     return is_time;
 }
@@ -117,7 +137,7 @@ static bool is_due(crmm_priv_pool_cache *cache)
     cache->looks += unfenced_of(cache) > cache->fence_limit ||
                     crmm_priv_pool_held(cache->pool) > cache->pool->release_threshold;
     bool is_time = __atomic_load_n(&cache->left, __ATOMIC_RELAXED) <= CRMM_PRIV_POOL_WANTED ||
-                   cache->looks >= few_blocks(cache);
+                   cache->looks >= few_blocks(cache) || has_earned(cache);
     crmm_priv_bias_unlock(&cache->lock);
     return is_time;
 }
@@ -136,6 +156,7 @@ static void close_account(crmm_priv_pool_cache *cache)
     cache->fences++;
     cache->fenced += (uint64_t)unfenced_of(cache);
     cache->looks = 0;
+    cache->credit -= at_most(cache->credit, TURNS);
     cache->epoch = crmm_priv_pool_stream_epoch(cache->stream);
     crmm_priv_pool_set_fence_limit(cache);
     crmm_priv_bias_unlock(&cache->lock);

@@ -6,6 +6,10 @@
  * When a fence is due. Each cache has an account of the bytes that were given back into it or past
  * it; when that is beyond a limit, and a few blocks more, its stream is fenced in a call that the
  * program makes there. Events are few then, and what nobody else may use yet is little.
+ *
+ * Large blocks count by turns as well: a stream may have a fence for every few that come back to
+ * the heap, whosever they are. One that gives back few of them has a fence for each, and leaves
+ * none behind that the others miss until it is called again.
  */
 
 #include "cache.h"
@@ -21,9 +25,9 @@ void crmm_priv_pool_set_budget(crmm_priv_pool *pool);
  */
 void crmm_priv_pool_set_fence_limit(crmm_priv_pool_cache *cache);
 
-/* What a block that goes to the heap at once adds to the account; whether it is time, as
- * crmm_priv_pool_cache_count(). */
-bool crmm_priv_pool_cache_note(crmm_priv_pool_cache *cache, size_t bytes);
+/* What a block that goes to the heap at once, in its turn there, adds to the account; whether it is
+ * time, as crmm_priv_pool_cache_count(). */
+bool crmm_priv_pool_cache_note(crmm_priv_pool_cache *cache, size_t bytes, uint32_t turn);
 
 /* Something was given back by a call on `handle`, the cache's stream, and it is time: for a fence,
  * or to give memory back to upstream. */

@@ -78,7 +78,7 @@ static uint32_t movable_pages(const crmm_priv_pool *pool, const crmm_priv_extent
     return count;
 }
 
-/* Up to `want` pages that are wholly free and of use to the request, smallest extents first; they
+/* Up to `want` pages that are wholly free and of use to the request, largest extents first; they
  * are marked as leaving. Their number. The heap is locked. */
 static uint32_t find_donors(const crmm_priv_pool_request *request, crmm_priv_pool_heap *heap,
                             const crmm_priv_pool_plan *plan, uint32_t want, donation *found)

@@ -42,6 +42,8 @@ typedef struct crmm_priv_pool_heap {
     uint32_t index;
     uint32_t users; /* caches that take from it; guarded by the pool's lock */
     uint32_t shortages;
+    uint32_t turn;         /* counts large blocks that are given back */
+    uint32_t settled_turn; /* when it was asked last what streams have completed */
     crmm_priv_extents extents;
 } crmm_priv_pool_heap;
 

@@ -26,21 +26,41 @@ bool crmm_priv_pool_is_too_good(const request *req, const crmm_priv_extent *exte
            crmm_priv_pool_granules_of(chunk->bytes) > crmm_priv_pool_thrifty_most(req->size);
 }
 
-/* The best of some sources, by how the pool places blocks: a tight one looks at all there is. */
+/* The extent that fits best. */
 static uint32_t find(const request *req, const crmm_priv_extents *extents,
                      const crmm_priv_extent_source *sources, size_t count)
 {
-    const crmm_priv_pool *pool = req->pool;
-
-    if (pool->is_tight && pool->is_in_place && req->alignment == 1) {
-        return crmm_priv_extents_find_lowest(extents, req->size, sources, count);
-    }
     if (req->is_thrifty && req->alignment == 1) {
         return crmm_priv_extents_find_thrifty(extents, req->size,
                                               (uint32_t)crmm_priv_pool_thrifty_most(req->size),
-                                              sources, count, has_one_block, &pool->chunks);
+                                              sources, count, has_one_block, &req->pool->chunks);
     }
     return crmm_priv_extents_find(extents, req->size, req->alignment, sources, count);
+}
+
+/* Whether a block is placed in a row of neighbours, whose they may be: as low as it can be, large
+ * ones come to lie in one piece again. A tight pool places all so. A lone stream's neighbours are
+ * one extent, and chunks are in no order. */
+static bool is_for_row(const request *req, const crmm_priv_extents *extents)
+{
+    const crmm_priv_pool *pool = req->pool;
+    bool is_large = crmm_priv_pool_bytes_of(req->size) > pool->largest_cached;
+
+    return pool->is_in_place && (pool->is_tight || (is_large && extents->solo == 0));
+}
+
+/* Take where the pool places the block. The index of the extent in use; 0: nothing fits. */
+static uint32_t take_best(const request *req, crmm_priv_extents *extents,
+                          const crmm_priv_extent_source *sources, size_t count)
+{
+    if (is_for_row(req, extents)) {
+        uint32_t first = crmm_priv_extents_find_row(extents, req->size, req->alignment, sources,
+                                                    count, req->pool->is_tight);
+        return first == 0 ? 0
+                          : crmm_priv_extents_take_run(extents, first, req->size, req->alignment);
+    }
+    uint32_t index = find(req, extents, sources, count);
+    return index == 0 ? 0 : crmm_priv_extents_take(extents, index, req->size, req->alignment);
 }
 
 void *crmm_priv_pool_take(const request *req, crmm_priv_pool_heap *heap,
@@ -51,11 +71,10 @@ void *crmm_priv_pool_take(const request *req, crmm_priv_pool_heap *heap,
     if (!crmm_priv_extents_reserve(extents)) {
         return NULL;
     }
-    uint32_t index = find(req, extents, sources, count);
+    uint32_t index = take_best(req, extents, sources, count);
     if (index == 0) {
         return NULL;
     }
-    index = crmm_priv_extents_take(extents, index, req->size, req->alignment);
     extents->all[index].is_direct = is_direct;
     return crmm_priv_pool_address_of(extents->all[index].at);
 }

@@ -10,9 +10,10 @@
 #include "settle.h"
 
 enum {
-    SELDOM = 256, /* shortages of a heap among several, between two wide searches */
-    CROWDED = 96, /* collisions that make a thread move to another heap */
-    COLLISION = 8 /* what one counts */
+    SELDOM = 256,      /* shortages of a heap among several, between two wide searches */
+    SETTLE_EVERY = 16, /* large blocks that are given back */
+    CROWDED = 96,      /* collisions that make a thread move to another heap */
+    COLLISION = 8      /* what one counts */
 };
 
 static const size_t WORTH_A_HEAP = (size_t)16 << 20; /* bytes of a pool for each of its heaps */
@@ -313,6 +314,23 @@ static void *serve_cold(const request *req, bool is_direct, crmm_priv_pool_growt
     return ptr;
 }
 
+/* Ask now and then what other streams have completed, before large blocks are placed: what is clean
+ * lies in one piece with its neighbours. The stream's own memory is that already. */
+static void settle_in_time(crmm_priv_pool *pool, const crmm_priv_pool_stream *own, uint32_t size)
+{
+    crmm_priv_pool_heap *heap = crmm_priv_pool_heap_of(pool, 0);
+    uint32_t turn = __atomic_load_n(&heap->turn, __ATOMIC_RELAXED);
+
+    if (!pool->is_in_place || crmm_priv_pool_bytes_of(size) <= pool->largest_cached ||
+        turn - __atomic_load_n(&heap->settled_turn, __ATOMIC_RELAXED) < SETTLE_EVERY ||
+        __atomic_load_n(&pool->solo, __ATOMIC_RELAXED) != 0 ||
+        crmm_priv_pool_heap_count(pool) > 1) {
+        return;
+    }
+    __atomic_store_n(&heap->settled_turn, turn, __ATOMIC_RELAXED);
+    crmm_priv_pool_settle_others(pool, own, heap);
+}
+
 /* Whether blocks are so small that several have their marks in one line, and there are threads that
  * could write to it. */
 static bool shares_lines(const request *req, uint32_t more)
@@ -338,6 +356,7 @@ crmm_priv_pool_growth crmm_priv_pool_serve(crmm_priv_pool *pool, crmm_priv_pool_
                    .is_thrifty = pool->is_tight && !pool->is_in_place};
     size_t count = crmm_priv_pool_near_sources(&req, sources);
 
+    settle_in_time(pool, cache->stream, size);
     req.heap = lock_own(pool, cache);
     void *found = NULL;
     if (shares_lines(&req, *more)) {

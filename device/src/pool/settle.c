@@ -7,6 +7,12 @@ typedef crmm_priv_pool_request request;
 
 /* ---- what others' work lets go of ---- */
 
+/* The heap is locked. */
+static void promote_stream(crmm_priv_pool_heap *heap, const crmm_priv_pool_stream *stream)
+{
+    crmm_priv_extents_promote(&heap->extents, stream->index, crmm_priv_pool_stream_done(stream));
+}
+
 static void promote(crmm_priv_pool *pool, crmm_priv_pool_heap *heap)
 {
     uint32_t end = crmm_priv_pool_streams_end(&pool->streams);
@@ -15,9 +21,7 @@ static void promote(crmm_priv_pool *pool, crmm_priv_pool_heap *heap)
         return; /* one stream needs nothing but its own */
     }
     for (uint32_t i = CRMM_PRIV_POOL_FIRST_STREAM; i < end; i++) {
-        const crmm_priv_pool_stream *stream = crmm_priv_pool_stream_of(&pool->streams, i);
-        crmm_priv_extents_promote(&heap->extents, stream->index,
-                                  crmm_priv_pool_stream_done(stream));
+        promote_stream(heap, crmm_priv_pool_stream_of(&pool->streams, i));
     }
 }
 
@@ -82,9 +86,25 @@ void crmm_priv_pool_complete_own(const request *req)
         return;
     }
     crmm_priv_pool_heap_lock(req->heap);
-    crmm_priv_extents_promote(&req->heap->extents, req->stream->index,
-                              crmm_priv_pool_stream_done(req->stream));
+    promote_stream(req->heap, req->stream);
     crmm_priv_pool_heap_unlock(req->heap);
+}
+
+void crmm_priv_pool_settle_others(crmm_priv_pool *pool, const crmm_priv_pool_stream *own,
+                                  crmm_priv_pool_heap *heap)
+{
+    uint32_t end = crmm_priv_pool_streams_end(&pool->streams);
+
+    for (uint32_t i = CRMM_PRIV_POOL_FIRST_STREAM; i < end; i++) {
+        crmm_priv_pool_stream *stream = crmm_priv_pool_stream_of(&pool->streams, i);
+        if (stream == own) {
+            continue;
+        }
+        crmm_priv_pool_stream_poll(&pool->streams, stream);
+        crmm_priv_pool_heap_lock(heap);
+        promote_stream(heap, stream);
+        crmm_priv_pool_heap_unlock(heap);
+    }
 }
 
 void crmm_priv_pool_settle_streams(crmm_priv_pool *pool)

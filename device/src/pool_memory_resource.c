@@ -200,19 +200,18 @@ crmm_status crmm_priv_pool_allocate_sync(crmm_resource *resource, size_t bytes, 
 
 /* ---- deallocation ---- */
 
-/* The counterpart of allocate_direct(). The turn in which the heap got the block; 0: there is no
- * such block. */
-static uint32_t release_direct(crmm_priv_pool *pool, void *ptr, size_t bytes, uint16_t owner,
-                               uint64_t epoch)
+/* The counterpart of allocate_direct(), and in which turn the heap got the block. false: there is
+ * no such block. */
+static bool release_direct(crmm_priv_pool *pool, void *ptr, size_t bytes, uint16_t owner,
+                           uint64_t epoch, uint32_t *turn)
 {
     const crmm_priv_pool_chunk *chunk = crmm_priv_pool_chunks_find(&pool->chunks, ptr);
 
     if (chunk == NULL || (uintptr_t)ptr % CRMM_PRIV_POOL_GRANULE != 0 ||
         bytes > (size_t)UINT32_MAX << CRMM_PRIV_POOL_GRANULE_SHIFT) {
-        return 0;
+        return false;
     }
     crmm_priv_pool_heap *heap = chunk->heap;
-    uint32_t turn = 0;
     crmm_priv_pool_heap_lock(heap);
     crmm_priv_extents *extents = &heap->extents;
     uint32_t index =
@@ -222,11 +221,11 @@ static uint32_t release_direct(crmm_priv_pool *pool, void *ptr, size_t bytes, ui
     if (right) {
         extents->all[index].is_direct = 0;
         crmm_priv_pool_release_to(pool, heap, index, owner, epoch);
-        turn = heap->turn + 1 + (heap->turn == UINT32_MAX);
-        __atomic_store_n(&heap->turn, turn, __ATOMIC_RELAXED); /* looked at without the lock */
+        *turn = heap->turn + 1;
+        __atomic_store_n(&heap->turn, *turn, __ATOMIC_RELAXED); /* looked at without the lock */
     }
     crmm_priv_pool_heap_unlock(heap);
-    return turn;
+    return right;
 }
 
 __attribute__((noinline)) static void deallocate_direct(crmm_priv_pool *pool,
@@ -235,9 +234,9 @@ __attribute__((noinline)) static void deallocate_direct(crmm_priv_pool *pool,
                                                         size_t alignment)
 {
     uint64_t epoch = cache->stream == NULL ? 0 : crmm_priv_pool_stream_epoch(cache->stream);
+    uint32_t turn = 0;
 
-    uint32_t turn = release_direct(pool, ptr, bytes, crmm_priv_pool_cache_owner(cache), epoch);
-    if (turn == 0) {
+    if (!release_direct(pool, ptr, bytes, crmm_priv_pool_cache_owner(cache), epoch, &turn)) {
         crmm_priv_pool_report_block(pool, ptr, bytes, alignment);
         return;
     }
@@ -265,7 +264,8 @@ __attribute__((noinline, cold)) static void deallocate_stranded(crmm_priv_pool *
     bool right = false;
 
     if (!is_cached(pool, bytes, alignment)) {
-        if (release_direct(pool, ptr, bytes, CRMM_PRIV_POOL_STRANDED, epoch) == 0) {
+        uint32_t turn = 0;
+        if (!release_direct(pool, ptr, bytes, CRMM_PRIV_POOL_STRANDED, epoch, &turn)) {
             crmm_priv_pool_report_block(pool, ptr, bytes, alignment);
         }
         return;

@@ -82,8 +82,9 @@ static off_t size_of(const char *name)
 }
 
 /*
- * Use until the log's own thread has written something; the rows that are due. A thread that is only
- * starting may hold a lock of AddressSanitizer's, which stays locked in a child: no matter of ours.
+ * Use until the log's own thread has written something; the rows that are due. A thread that is
+ * only starting may hold a lock of AddressSanitizer's, which stays locked in a child: no matter of
+ * ours.
  */
 static int use_until_written(crmm_resource *mr, const char *name)
 {

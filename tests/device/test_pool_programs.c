@@ -626,6 +626,7 @@ Test(pool_programs, a_failure_tells_its_reason_and_what_there_was)
     recording_resource_finish(&recording);
     end(&all);
 }
+
 /* A stream that gives back little, and seldom, among the many calls of another one: the other need
  * not grow for want of it. */
 Test(pool_programs, what_a_seldom_used_stream_gave_back_serves_a_busy_one)
@@ -667,11 +668,11 @@ Test(pool_programs, a_large_block_is_placed_where_its_free_neighbours_begin)
     const size_t bytes = 16 * MIB;
     fixture all = begin();
     crmm_resource *pool = make_pool(all.upstreams[1], .initial_pool_size = 8 * bytes);
-    void *low = take(pool, all.a, 2 * bytes);
+    void *low = take(pool, all.c, 2 * bytes);
     void *high = take(pool, all.a, bytes);
     void *last = take(pool, all.a, bytes);
 
-    crmm_deallocate(pool, all.a, low, 2 * bytes, 256);
+    crmm_deallocate(pool, all.c, low, 2 * bytes, 256);
     drain(&all);
     for (int i = 0; i < CALLS; i++) {
         void *ptr = take(pool, all.b, 4 * bytes);
@@ -683,5 +684,126 @@ Test(pool_programs, a_large_block_is_placed_where_its_free_neighbours_begin)
     crmm_deallocate(pool, all.a, again, bytes, 256);
     crmm_deallocate(pool, all.a, last, bytes, 256);
     crmm_resource_release(&pool);
+    end(&all);
+}
+
+/* One's own memory is not nearer than what nobody has: a small hole is filled before a large block
+ * is split that is wanted again. */
+Test(pool_programs, a_hole_that_fits_is_filled_before_a_larger_block_is_split)
+{
+    const size_t large = 256 * MIB;
+    const size_t small = 16 * MIB;
+    enum { CALLS = 20 }; /* after as many it is known what another stream has completed */
+    fixture all = begin();
+    crmm_resource *pool = make_pool(all.upstreams[1], .initial_pool_size = large + 5 * small);
+    void *own = take(pool, all.a, large);
+    void *between = take(pool, all.b, small);
+    void *hole = take(pool, all.b, small);
+    void *rest = take(pool, all.b, small);
+
+    crmm_deallocate(pool, all.b, hole, small, 256);
+    drain(&all);
+    for (int i = 0; i < CALLS; i++) {
+        void *ptr = take(pool, all.c, 2 * small);
+        crmm_deallocate(pool, all.c, ptr, 2 * small, 256);
+    }
+    crmm_deallocate(pool, all.a, own, large, 256);
+    void *filled = take(pool, all.a, small);
+    void *whole = take(pool, all.a, large);
+    cr_assert(filled == hole && whole == own, "%p and %p", filled, whole);
+    crmm_deallocate(pool, all.a, filled, small, 256);
+    crmm_deallocate(pool, all.a, whole, large, 256);
+    crmm_deallocate(pool, all.b, between, small, 256);
+    crmm_deallocate(pool, all.b, rest, small, 256);
+    crmm_resource_release(&pool);
+    end(&all);
+}
+
+/* An aligned block among gaps that are large enough and begin at the wrong place. */
+Test(pool_programs, an_aligned_block_is_found_among_many_gaps_that_do_not_fit)
+{
+    enum { BLOCKS = 12000 };
+    const size_t held = 64 * MIB;
+    fixture all = begin();
+    crmm_resource *pool =
+        make_pool(all.upstreams[1], .initial_pool_size = held, .maximum_pool_size = held,
+                  .tight = 1, .stream_cache_size = CRMM_STREAM_CACHE_NONE);
+    void *ptrs[BLOCKS];
+
+    for (size_t i = 0; i < BLOCKS; i++) {
+        ptrs[i] = take(pool, all.a, 256);
+    }
+    for (size_t i = 0; i < BLOCKS; i++) {
+        if ((uintptr_t)ptrs[i] % 512 != 0) {
+            crmm_deallocate(pool, all.a, ptrs[i], 256, 256);
+        }
+    }
+    crmm_pool_statistics before = statistics_of(pool);
+    void *aligned = NULL;
+    expect_equal(crmm_allocate(pool, all.a, 256, 4096, &aligned), CRMM_SUCCESS);
+    expect_equal((uintptr_t)aligned % 4096, 0);
+    expect_equal(statistics_of(pool).moves, before.moves);
+    expect_equal(statistics_of(pool).synchronizes, before.synchronizes);
+    crmm_deallocate(pool, all.a, aligned, 256, 4096);
+    for (size_t i = 0; i < BLOCKS; i++) {
+        if ((uintptr_t)ptrs[i] % 512 == 0) {
+            crmm_deallocate(pool, all.a, ptrs[i], 256, 256);
+        }
+    }
+    crmm_resource_release(&pool);
+    end(&all);
+}
+
+/* An event on the legacy stream is a barrier for all blocking streams: there is none until somebody
+ * needs what was given back there. */
+Test(pool_programs, large_blocks_on_the_legacy_stream_are_not_fenced)
+{
+    static const size_t thresholds[] = {0, (size_t)1 << 30};
+    fixture all = begin();
+
+    for (size_t k = 0; k < 2 * UPSTREAMS; k++) {
+        crmm_resource *pool =
+            make_pool(all.upstreams[k % UPSTREAMS], .initial_pool_size = 256 * MIB,
+                      .release_threshold = thresholds[k / UPSTREAMS]);
+        void *other = take(pool, all.a, 2 * MIB);
+        for (int i = 0; i < 64; i++) {
+            void *ptr = take(pool, NULL, 2 * MIB);
+            crmm_deallocate(pool, NULL, ptr, 2 * MIB, 256);
+        }
+        expect_equal(statistics_of(pool).records, 0);
+        crmm_deallocate(pool, all.a, other, 2 * MIB, 256);
+        crmm_resource_release(&pool);
+    }
+    end(&all);
+}
+
+/* Few events, however many streams there are. */
+Test(pool_programs, large_blocks_of_many_streams_have_a_fence_for_every_four)
+{
+    enum { STREAMS = 16, ROUNDS = 64 };
+    fixture all = begin();
+    crmm_resource *pool = make_pool(all.upstreams[1], .initial_pool_size = 256 * MIB);
+    cudaStream_t streams[STREAMS];
+
+    for (size_t i = 0; i < STREAMS; i++) {
+        streams[i] = make_stream();
+        for (int k = 0; k < 16; k++) { /* past the first fences, which are for young streams */
+            void *ptr = take(pool, streams[i], 2 * MIB);
+            crmm_deallocate(pool, streams[i], ptr, 2 * MIB, 256);
+        }
+    }
+    uint64_t before = statistics_of(pool).records;
+    for (int round = 0; round < ROUNDS; round++) {
+        for (size_t i = 0; i < STREAMS; i++) {
+            void *ptr = take(pool, streams[i], 2 * MIB);
+            crmm_deallocate(pool, streams[i], ptr, 2 * MIB, 256);
+        }
+    }
+    uint64_t records = statistics_of(pool).records - before;
+    cr_assert(records <= ROUNDS * STREAMS / 4 + 64, "%zu", (size_t)records);
+    crmm_resource_release(&pool);
+    for (size_t i = 0; i < STREAMS; i++) {
+        cuda(cudaStreamDestroy(streams[i]));
+    }
     end(&all);
 }

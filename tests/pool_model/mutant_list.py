@@ -152,8 +152,8 @@ POOL = [
            'if (cache->stream != NULL && is_due(cache) && is_behind(cache, handle)) {',
            '(void)is_behind;\n    if (cache->stream != NULL && is_due(cache)) {'),
     Mutant('pool: what is fenced is complete', SETTLE,
-           'crmm_priv_pool_stream_done(stream));\n}\n\nstatic void promote(',
-           '__atomic_load_n(&stream->fenced, __ATOMIC_ACQUIRE));\n}\n\nstatic void promote('),
+           'stream->index, crmm_priv_pool_stream_done(stream));',
+           'stream->index, __atomic_load_n(&stream->fenced, __ATOMIC_ACQUIRE));'),
     Mutant('pool: neighbours are joined before the wait', GATHER,
            'if (any && found.waits.count == 0) {', 'if (any) {'),
     Mutant('pool: who waits for all leaves the epochs open', SETTLE,
@@ -184,7 +184,7 @@ POOL = [
     Mutant('pool: a source\'s epoch is not looked at', EXTENTS_SEARCH,
            'if (extent->epoch <= epoch && fits(extent, size, alignment) &&',
            'if ((extent->epoch <= epoch || epoch > 0) && fits(extent, size, alignment) &&'),
-    Mutant('pool: nor by a tight pool', EXTENTS_SEARCH,
+    Mutant('pool: nor by a tight pool over chunks', EXTENTS_SEARCH,
            'if (extent->size >= size && extent->epoch <= sources[i].epoch) {',
            'if (extent->size >= size) {'),
     Mutant('pool: a row is of anybody\'s memory', EXTENTS_ROWS,
@@ -193,10 +193,9 @@ POOL = [
     Mutant('pool: the epochs of a row are not looked at', EXTENTS_ROWS,
            'return extent->epoch <= search->sources[i].epoch;', 'return true;'),
     Mutant('pool: nor where it is looked for', EXTENTS_ROWS,
-           ' || extent->epoch > epoch) {', ' || epoch == 0) {'),
-    Mutant('pool: a row has no room for the padding', EXTENTS_ROWS,
-           '(uint64_t)search->size + padding(get(search->extents, first), search->alignment);',
-           'search->size;'),
+           '            extent->epoch <= epoch) {', '            epoch > 0) {'),
+    Mutant('pool: a row is taken that is too short', EXTENTS_ROWS,
+           'return size >= search->size;', 'return true;'),
     Mutant('pool: neighbours of two owners are joined', EXTENTS,
            '''    if (extents->solo == 0) {
         return UINT16_MAX;
@@ -212,15 +211,15 @@ POOL = [
     Mutant('pool: the rest of a run is its first one\'s', EXTENTS,
            '''        owner = get(extents, next)->owner;
         epoch = get(extents, next)->epoch;
-''', ''),
+''', '', configuration='default-vmm'),
     Mutant('pool: large blocks are marked an epoch early', RESOURCE,
-           '''    uint64_t epoch = cache->stream == NULL ? 0 : crmm_priv_pool_stream_epoch(cache->stream);
+           '''    uint32_t turn = 0;
 
-    if (!release_direct(''',
-           '''    uint64_t epoch = cache->stream == NULL ? 0 : crmm_priv_pool_stream_epoch(cache->stream);
+    if (!release_direct(pool, ptr, bytes, crmm_priv_pool_cache_owner(cache), epoch, &turn)) {''',
+           '''    uint32_t turn = 0;
 
     epoch -= epoch > 1;
-    if (!release_direct('''),
+    if (!release_direct(pool, ptr, bytes, crmm_priv_pool_cache_owner(cache), epoch, &turn)) {'''),
     Mutant('pool: a cache is emptied an epoch early', CACHE,
            'return __atomic_load_n(&cache->left, __ATOMIC_RELAXED) == cache->allowance',
            '''return cache->epoch != 0 && __atomic_load_n(&cache->left, __ATOMIC_RELAXED) >=
@@ -286,7 +285,7 @@ POOL = [
     Mutant('pool: memory with an address in two heaps goes back', MEMORY,
            'while (crmm_priv_pool_held(pool) > keep && !crmm_priv_pool_is_moving(pool)) {',
            'while (crmm_priv_pool_held(pool) > keep && heap->extents.leaving == 0) {',
-           configuration='tiny-vmm'),
+           configuration='default-vmm'),
     # What it tells of itself.
     Mutant('pool: blocks at hand are told as live', SNAPSHOT,
            '.is_live = live,', '.is_live = used,'),

@@ -71,7 +71,7 @@ struct crmm_priv_pool_cache {
     uint32_t fences;               /* so far */
     uint32_t looks;                /* since the account is beyond its limit */
     uint32_t turn;                 /* of the heap, when a large block was given back last */
-    uint32_t credit;               /* turns that passed, less those that fences were for */
+    uint32_t credit;               /* turns since then, less those that fences were for */
     uint64_t id;                   /* of the stream */
     crmm_priv_pool *pool;
     struct crmm_priv_pool_thread *thread;

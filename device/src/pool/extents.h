@@ -122,14 +122,15 @@ uint32_t crmm_priv_extents_find(const crmm_priv_extents *extents, uint32_t size,
                                 const crmm_priv_extent_source *sources, size_t source_count);
 
 /*
- * For a large block: the row of free neighbours of any of the sources that begins at the lowest
- * address, of those in which the tightest extents lie, or with `is_lowest_first` looser ones as
- * well; of others if none suffices by itself. Its first extent, for crmm_priv_extents_take_run();
- * 0: none. It looks at a bounded number of extents.
+ * The row of free neighbours of any of the sources that begins at the lowest address, of those that
+ * the tightest extents lie in, and others that fit as well; with `is_lowest_first` looser ones too.
+ * If no extent suffices by itself, the lowest of some rows that do. Its first extent, for
+ * crmm_priv_extents_take_run() with no alignment; 0: none was found. It looks at a bounded number
+ * of extents.
  */
 uint32_t crmm_priv_extents_find_row(const crmm_priv_extents *extents, uint32_t size,
-                                    uint32_t alignment, const crmm_priv_extent_source *sources,
-                                    size_t source_count, bool is_lowest_first);
+                                    const crmm_priv_extent_source *sources, size_t source_count,
+                                    bool is_lowest_first);
 
 /* The tightest one within a chunk that has something else in it; else a chunk that is free as a
  * whole. Of chunks for one block at a time, only one that is free as a whole and not larger than

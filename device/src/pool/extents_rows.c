@@ -9,25 +9,28 @@ enum {
     MOST_SEEDS = 64,  /* the same where none suffices by itself */
     LEAST_SHARE = 4,  /* of the size: what one of those has at least */
     EQUAL_SHARE = 32, /* extents that differ by less fit equally well */
-    MOST_VISITS = 64  /* neighbours looked at on either side */
+    MOST_VISITS = 512 /* extents looked at in all, so that no call takes long */
 };
 
 typedef struct row_search {
     const crmm_priv_extents *extents;
     const crmm_priv_extent_source *sources;
     size_t source_count;
-    uint32_t size, alignment;
-    uint32_t least, most; /* sizes of extents whose rows are looked at */
-    bool is_lowest_first; /* else `most` falls to those that fit as well as the tightest one */
-    int seeds;            /* of this source, to be looked at still */
+    uint32_t size;
+    uint32_t least, most; /* sizes of seeds */
+    int seeds, visits;    /* that are left */
     uint32_t best;        /* the first extent of the lowest row */
 } row_search;
 
-static bool is_of_source(const row_search *search, uint32_t index)
+static bool is_of_source(row_search *search, uint32_t index)
 {
     const crmm_priv_extent *extent = get(search->extents, index);
 
-    for (size_t i = 0; i < search->source_count && extent->state == CRMM_PRIV_POOL_FREE; i++) {
+    if (extent->state != CRMM_PRIV_POOL_FREE || search->visits <= 0) {
+        return false;
+    }
+    search->visits--;
+    for (size_t i = 0; i < search->source_count; i++) {
         if (extent->owner == search->sources[i].owner) {
             return extent->epoch <= search->sources[i].epoch;
         }
@@ -35,33 +38,34 @@ static bool is_of_source(const row_search *search, uint32_t index)
     return false;
 }
 
-/* Whether the row that begins at an extent of the sources is long enough. */
-static bool has_room(const row_search *search, uint32_t first)
+static uint32_t first_of_row(row_search *search, uint32_t index)
 {
-    uint64_t need =
-        (uint64_t)search->size + padding(get(search->extents, first), search->alignment);
+    uint32_t before = get(search->extents, index)->before;
+
+    while (before != NONE && is_of_source(search, before)) {
+        index = before;
+        before = get(search->extents, index)->before;
+    }
+    return index;
+}
+
+/* Whether the row that begins at an extent of the sources is long enough. */
+static bool has_room(row_search *search, uint32_t first)
+{
     uint64_t size = get(search->extents, first)->size;
     uint32_t next = get(search->extents, first)->after;
 
-    for (int i = 0; size < need && i < 2 * MOST_VISITS && next != NONE; i++) {
-        if (!is_of_source(search, next)) {
-            return false;
-        }
+    while (size < search->size && next != NONE && is_of_source(search, next)) {
         size += get(search->extents, next)->size;
         next = get(search->extents, next)->after;
     }
-    return size >= need;
+    return size >= search->size;
 }
 
 static void look_around(row_search *search, uint32_t seed)
 {
-    uint32_t first = seed;
-    uint32_t before = get(search->extents, seed)->before;
+    uint32_t first = first_of_row(search, seed);
 
-    for (int i = 0; i < MOST_VISITS && before != NONE && is_of_source(search, before); i++) {
-        first = before;
-        before = get(search->extents, before)->before;
-    }
     if ((search->best == NONE ||
          get(search->extents, first)->at < get(search->extents, search->best)->at) &&
         has_room(search, first)) {
@@ -71,17 +75,15 @@ static void look_around(row_search *search, uint32_t seed)
 
 static void look_in_bin(row_search *search, uint32_t index, uint64_t epoch)
 {
-    for (; index != NONE && search->seeds > 0; index = get(search->extents, index)->bin_after) {
+    for (; index != NONE && search->seeds > 0 && search->visits > 0;
+         index = get(search->extents, index)->bin_after) {
         const crmm_priv_extent *extent = get(search->extents, index);
-        if (extent->size < search->least || extent->size > search->most || extent->epoch > epoch) {
-            continue;
+        search->visits--;
+        if (extent->size >= search->least && extent->size <= search->most &&
+            extent->epoch <= epoch) {
+            search->seeds--;
+            look_around(search, index);
         }
-        search->seeds--;
-        if (!search->is_lowest_first) {
-            uint32_t equal = extent->size + extent->size / EQUAL_SHARE;
-            search->most = equal < search->most ? equal : search->most;
-        }
-        look_around(search, index);
     }
 }
 
@@ -102,15 +104,17 @@ static void look_in_set(row_search *search, const crmm_priv_extent_set *set, uin
     }
 }
 
-/* Look around the smallest extents of each source that have a size at least. */
-static uint32_t find_around(row_search search, uint32_t least, int seeds)
+/* Look around extents of these sizes, the smallest ones of each source first. */
+static uint32_t find_around(row_search search, uint32_t least, uint32_t most, int seeds)
 {
     search.least = least;
+    search.most = most;
+    search.visits = MOST_VISITS;
     for (size_t i = 0; i < search.source_count; i++) {
         const crmm_priv_extent_set *set =
             crmm_priv_extents_set(search.extents, search.sources[i].owner);
+        search.seeds = seeds;
         if (set != NULL) {
-            search.seeds = seeds;
             look_in_set(&search, set, search.sources[i].epoch);
         }
     }
@@ -118,18 +122,18 @@ static uint32_t find_around(row_search search, uint32_t least, int seeds)
 }
 
 uint32_t crmm_priv_extents_find_row(const crmm_priv_extents *extents, uint32_t size,
-                                    uint32_t alignment, const crmm_priv_extent_source *sources,
-                                    size_t source_count, bool is_lowest_first)
+                                    const crmm_priv_extent_source *sources, size_t source_count,
+                                    bool is_lowest_first)
 {
-    row_search search = {.extents = extents,
-                         .sources = sources,
-                         .source_count = source_count,
-                         .size = size,
-                         .alignment = alignment,
-                         .most = UINT32_MAX,
-                         .is_lowest_first = is_lowest_first};
-    uint32_t first = find_around(search, size, FEW_SEEDS);
+    const row_search search = {
+        .extents = extents, .sources = sources, .source_count = source_count, .size = size};
+    uint32_t tightest = crmm_priv_extents_find(extents, size, 1, sources, source_count);
 
-    search.is_lowest_first = true;
-    return first != NONE ? first : find_around(search, size / LEAST_SHARE, MOST_SEEDS);
+    if (tightest == NONE) {
+        return find_around(search, size / LEAST_SHARE, UINT32_MAX, MOST_SEEDS);
+    }
+    uint32_t least = is_lowest_first ? size : get(extents, tightest)->size;
+    uint32_t most = is_lowest_first ? UINT32_MAX : least + least / EQUAL_SHARE;
+    uint32_t first = find_around(search, least, most, FEW_SEEDS);
+    return first != NONE ? first : tightest;
 }

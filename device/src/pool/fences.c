@@ -9,7 +9,8 @@ enum {
     SHARE = 16,              /* caches together hold a sixteenth of the pool */
     LOWEST_BUDGET = 1 << 20, /* bytes */
     FIRST_FENCE = 64 << 10,  /* bytes given back on a new stream before it is fenced */
-    TURNS = 8,               /* large blocks given back for each fence */
+    TURNS = 8,               /* large blocks given back for a fence of a stream */
+    SHARED_TURNS = 4,        /* and of any stream */
     MOST_CREDIT = 32 * TURNS
 };
 
@@ -66,15 +67,33 @@ static uint32_t at_most(uint32_t value, uint32_t most)
     return value < most ? value : most;
 }
 
-/* Whether a large block's turn has earned a fence. Not among several heaps, where recording is
- * slow, and not where nobody else can want it. */
+/* Turns of the only heap for which no fence was recorded, as far as they count. */
+static uint32_t unspent(const crmm_priv_pool_heap *heap, uint32_t turn)
+{
+    return at_most(turn - __atomic_load_n(&heap->spent_turns, __ATOMIC_RELAXED), MOST_CREDIT);
+}
+
+/* Whether large blocks have earned a fence. Not among several heaps, where recording is slow, and
+ * not where nobody else can want it. */
 static bool has_earned(const crmm_priv_pool_cache *cache)
 {
-    const crmm_priv_pool *pool = cache->pool;
+    crmm_priv_pool *pool = cache->pool;
 
-    return cache->credit >= TURNS && cache->allowance != INT64_MAX &&
+    return cache->credit >= TURNS && cache->fence_limit != INT64_MAX &&
            __atomic_load_n(&pool->solo, __ATOMIC_RELAXED) == 0 &&
-           crmm_priv_pool_heap_count(pool) == 1;
+           crmm_priv_pool_heap_count(pool) == 1 &&
+           unspent(crmm_priv_pool_heap_of(pool, 0), cache->turn) >= SHARED_TURNS;
+}
+
+/* A fence is recorded. Who spends at the same time may do so for the same turns. */
+static void spend(crmm_priv_pool_cache *cache)
+{
+    crmm_priv_pool_heap *heap = crmm_priv_pool_heap_of(cache->pool, 0);
+    uint32_t left = unspent(heap, cache->turn);
+
+    cache->credit -= at_most(cache->credit, TURNS);
+    left -= at_most(left, SHARED_TURNS);
+    __atomic_store_n(&heap->spent_turns, cache->turn - left, __ATOMIC_RELAXED);
 }
 
 bool crmm_priv_pool_cache_note(crmm_priv_pool_cache *cache, size_t bytes, uint32_t turn)
@@ -156,7 +175,7 @@ static void close_account(crmm_priv_pool_cache *cache)
     cache->fences++;
     cache->fenced += (uint64_t)unfenced_of(cache);
     cache->looks = 0;
-    cache->credit -= at_most(cache->credit, TURNS);
+    spend(cache);
     cache->epoch = crmm_priv_pool_stream_epoch(cache->stream);
     crmm_priv_pool_set_fence_limit(cache);
     crmm_priv_bias_unlock(&cache->lock);

@@ -7,9 +7,10 @@
  * it; when that is beyond a limit, and a few blocks more, its stream is fenced in a call that the
  * program makes there. Events are few then, and what nobody else may use yet is little.
  *
- * Large blocks count by turns as well: a stream may have a fence for every few that come back to
- * the heap, whosever they are. One that gives back few of them has a fence for each, and leaves
- * none behind that the others miss until it is called again.
+ * Large blocks count by turns as well: a stream has a fence for every eight that come back to the
+ * heap, whosever they are, and all streams together one for every four. So one that gives back few
+ * of them has a fence for each, and leaves none behind that the others miss until it is called
+ * again.
  */
 
 #include "cache.h"

@@ -42,7 +42,8 @@ typedef struct crmm_priv_pool_heap {
     uint32_t index;
     uint32_t users; /* caches that take from it; guarded by the pool's lock */
     uint32_t shortages;
-    uint32_t turn;         /* counts large blocks that are given back */
+    uint32_t turn;         /* counts blocks that come back past the caches */
+    uint32_t spent_turns;  /* up to where fences were recorded for them */
     uint32_t settled_turn; /* when it was asked last what streams have completed */
     crmm_priv_extents extents;
 } crmm_priv_pool_heap;

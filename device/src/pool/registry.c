@@ -213,6 +213,7 @@ static crmm_priv_pool_cache *make_cache(crmm_priv_pool *pool, crmm_priv_pool_thr
     cache->id = id;
     crmm_priv_pool_cache_set_shelves(cache);
     crmm_priv_pool_set_fence_limit(cache);
+    cache->turn = __atomic_load_n(&crmm_priv_pool_heap_of(pool, 0)->turn, __ATOMIC_RELAXED);
     cache->thread = self;
     cache->next_of_thread = self->first;
     pthread_mutex_lock(&pool->mutex);

@@ -38,7 +38,7 @@ static uint32_t find(const request *req, const crmm_priv_extents *extents,
     return crmm_priv_extents_find(extents, req->size, req->alignment, sources, count);
 }
 
-/* Whether a block is placed in a row of neighbours, whose they may be: as low as it can be, large
+/* Whether a block is placed in a row of neighbours, whosever they are: as low as it can be, large
  * ones come to lie in one piece again. A tight pool places all so. A lone stream's neighbours are
  * one extent, and chunks are in no order. */
 static bool is_for_row(const request *req, const crmm_priv_extents *extents)
@@ -46,7 +46,8 @@ static bool is_for_row(const request *req, const crmm_priv_extents *extents)
     const crmm_priv_pool *pool = req->pool;
     bool is_large = crmm_priv_pool_bytes_of(req->size) > pool->largest_cached;
 
-    return pool->is_in_place && (pool->is_tight || (is_large && extents->solo == 0));
+    return pool->is_in_place && req->alignment == 1 &&
+           (pool->is_tight || (is_large && extents->solo == 0));
 }
 
 /* Take where the pool places the block. The index of the extent in use; 0: nothing fits. */
@@ -54,10 +55,9 @@ static uint32_t take_best(const request *req, crmm_priv_extents *extents,
                           const crmm_priv_extent_source *sources, size_t count)
 {
     if (is_for_row(req, extents)) {
-        uint32_t first = crmm_priv_extents_find_row(extents, req->size, req->alignment, sources,
-                                                    count, req->pool->is_tight);
-        return first == 0 ? 0
-                          : crmm_priv_extents_take_run(extents, first, req->size, req->alignment);
+        uint32_t first =
+            crmm_priv_extents_find_row(extents, req->size, sources, count, req->pool->is_tight);
+        return first == 0 ? 0 : crmm_priv_extents_take_run(extents, first, req->size, 1);
     }
     uint32_t index = find(req, extents, sources, count);
     return index == 0 ? 0 : crmm_priv_extents_take(extents, index, req->size, req->alignment);

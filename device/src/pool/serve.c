@@ -314,21 +314,21 @@ static void *serve_cold(const request *req, bool is_direct, crmm_priv_pool_growt
     return ptr;
 }
 
-/* Ask now and then what other streams have completed, before large blocks are placed: what is clean
- * lies in one piece with its neighbours. The stream's own memory is that already. */
-static void settle_in_time(crmm_priv_pool *pool, const crmm_priv_pool_stream *own, uint32_t size)
+/* Whether to ask what streams have completed: not for each block, and where rows are made of it. */
+static bool is_time_to_settle(crmm_priv_pool *pool, uint32_t size)
 {
+    if (!pool->is_in_place || crmm_priv_pool_bytes_of(size) <= pool->largest_cached ||
+        crmm_priv_pool_heap_count(pool) > 1 ||
+        __atomic_load_n(&pool->solo, __ATOMIC_RELAXED) != 0) {
+        return false;
+    }
     crmm_priv_pool_heap *heap = crmm_priv_pool_heap_of(pool, 0);
     uint32_t turn = __atomic_load_n(&heap->turn, __ATOMIC_RELAXED);
-
-    if (!pool->is_in_place || crmm_priv_pool_bytes_of(size) <= pool->largest_cached ||
-        turn - __atomic_load_n(&heap->settled_turn, __ATOMIC_RELAXED) < SETTLE_EVERY ||
-        __atomic_load_n(&pool->solo, __ATOMIC_RELAXED) != 0 ||
-        crmm_priv_pool_heap_count(pool) > 1) {
-        return;
+    if (turn - __atomic_load_n(&heap->settled_turn, __ATOMIC_RELAXED) < SETTLE_EVERY) {
+        return false;
     }
     __atomic_store_n(&heap->settled_turn, turn, __ATOMIC_RELAXED);
-    crmm_priv_pool_settle_others(pool, own, heap);
+    return true;
 }
 
 /* Whether blocks are so small that several have their marks in one line, and there are threads that
@@ -356,7 +356,10 @@ crmm_priv_pool_growth crmm_priv_pool_serve(crmm_priv_pool *pool, crmm_priv_pool_
                    .is_thrifty = pool->is_tight && !pool->is_in_place};
     size_t count = crmm_priv_pool_near_sources(&req, sources);
 
-    settle_in_time(pool, cache->stream, size);
+    if (is_time_to_settle(pool, size)) {
+        /* What is clean lies in one piece with its neighbours. The stream's own is that already. */
+        crmm_priv_pool_settle_others(pool, cache->stream);
+    }
     req.heap = lock_own(pool, cache);
     void *found = NULL;
     if (shares_lines(&req, *more)) {

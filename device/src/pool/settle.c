@@ -13,7 +13,9 @@ static void promote_stream(crmm_priv_pool_heap *heap, const crmm_priv_pool_strea
     crmm_priv_extents_promote(&heap->extents, stream->index, crmm_priv_pool_stream_done(stream));
 }
 
-static void promote(crmm_priv_pool *pool, crmm_priv_pool_heap *heap)
+/* What all streams but one have completed; NULL: all. */
+static void promote(crmm_priv_pool *pool, crmm_priv_pool_heap *heap,
+                    const crmm_priv_pool_stream *but)
 {
     uint32_t end = crmm_priv_pool_streams_end(&pool->streams);
 
@@ -21,16 +23,35 @@ static void promote(crmm_priv_pool *pool, crmm_priv_pool_heap *heap)
         return; /* one stream needs nothing but its own */
     }
     for (uint32_t i = CRMM_PRIV_POOL_FIRST_STREAM; i < end; i++) {
-        promote_stream(heap, crmm_priv_pool_stream_of(&pool->streams, i));
+        const crmm_priv_pool_stream *stream = crmm_priv_pool_stream_of(&pool->streams, i);
+        if (stream != but) {
+            promote_stream(heap, stream);
+        }
     }
 }
 
-static void poll(crmm_priv_pool *pool)
+static void poll(crmm_priv_pool *pool, const crmm_priv_pool_stream *but)
 {
     uint32_t end = crmm_priv_pool_streams_end(&pool->streams);
 
     for (uint32_t i = CRMM_PRIV_POOL_FIRST_STREAM; i < end; i++) {
-        crmm_priv_pool_stream_poll(&pool->streams, crmm_priv_pool_stream_of(&pool->streams, i));
+        crmm_priv_pool_stream *stream = crmm_priv_pool_stream_of(&pool->streams, i);
+        if (stream != but) {
+            crmm_priv_pool_stream_poll(&pool->streams, stream);
+        }
+    }
+}
+
+/* The same in all heaps. */
+static void promote_all(crmm_priv_pool *pool, const crmm_priv_pool_stream *but)
+{
+    uint32_t heaps = crmm_priv_pool_heap_count(pool);
+
+    for (uint32_t i = 0; i < heaps; i++) {
+        crmm_priv_pool_heap *heap = crmm_priv_pool_heap_of(pool, i);
+        crmm_priv_pool_heap_lock(heap);
+        promote(pool, heap, but);
+        crmm_priv_pool_heap_unlock(heap);
     }
 }
 
@@ -90,35 +111,17 @@ void crmm_priv_pool_complete_own(const request *req)
     crmm_priv_pool_heap_unlock(req->heap);
 }
 
-void crmm_priv_pool_settle_others(crmm_priv_pool *pool, const crmm_priv_pool_stream *own,
-                                  crmm_priv_pool_heap *heap)
-{
-    uint32_t end = crmm_priv_pool_streams_end(&pool->streams);
-
-    for (uint32_t i = CRMM_PRIV_POOL_FIRST_STREAM; i < end; i++) {
-        crmm_priv_pool_stream *stream = crmm_priv_pool_stream_of(&pool->streams, i);
-        if (stream == own) {
-            continue;
-        }
-        crmm_priv_pool_stream_poll(&pool->streams, stream);
-        crmm_priv_pool_heap_lock(heap);
-        promote_stream(heap, stream);
-        crmm_priv_pool_heap_unlock(heap);
-    }
-}
-
 void crmm_priv_pool_settle_streams(crmm_priv_pool *pool)
 {
-    uint32_t heaps = crmm_priv_pool_heap_count(pool);
-
     fence_legacy(pool);
-    poll(pool);
-    for (uint32_t i = 0; i < heaps; i++) {
-        crmm_priv_pool_heap *heap = crmm_priv_pool_heap_of(pool, i);
-        crmm_priv_pool_heap_lock(heap);
-        promote(pool, heap);
-        crmm_priv_pool_heap_unlock(heap);
-    }
+    poll(pool, NULL);
+    promote_all(pool, NULL);
+}
+
+void crmm_priv_pool_settle_others(crmm_priv_pool *pool, const crmm_priv_pool_stream *own)
+{
+    poll(pool, own);
+    promote_all(pool, own);
 }
 
 /* ---- waiting on the CPU ---- */
@@ -201,7 +204,7 @@ int crmm_priv_pool_wait_for_all(crmm_priv_pool *pool)
     for (uint32_t i = 0; i < heaps; i++) {
         crmm_priv_pool_heap *heap = crmm_priv_pool_heap_of(pool, i);
         crmm_priv_pool_heap_lock(heap);
-        promote(pool, heap);
+        promote(pool, heap, NULL);
         crmm_priv_extents_promote(&heap->extents, CRMM_PRIV_POOL_STRANDED, stranded);
         crmm_priv_pool_heap_unlock(heap);
     }

@@ -10,11 +10,8 @@
 /* Learn how far all streams' work has come, and make what is complete clean. */
 void crmm_priv_pool_settle_streams(crmm_priv_pool *pool);
 
-/* The same for all streams but one, in one heap, and without the fence that a lack of memory is
- * worth.
- */
-void crmm_priv_pool_settle_others(crmm_priv_pool *pool, const crmm_priv_pool_stream *own,
-                                  crmm_priv_pool_heap *heap);
+/* The same for all streams but one, and without the fence that a lack of memory is worth. */
+void crmm_priv_pool_settle_others(crmm_priv_pool *pool, const crmm_priv_pool_stream *own);
 
 /* The stream's own work may be complete as well: then its memory joins what is clean beside it. */
 void crmm_priv_pool_complete_own(const crmm_priv_pool_request *request);

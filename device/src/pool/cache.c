@@ -6,7 +6,7 @@
 enum {
     FETCHED = 8,        /* an eighth of what a class may have comes with one that was missing */
     FIRST_LIMIT = 2,    /* blocks of a class, until it turns out to be used */
-    SHRINK_AT_ONCE = 8, /* classes to make smaller when the cache is full */
+    SHRINK_AT_ONCE = 2, /* classes to make smaller when the cache is full */
     MOST_AT_ONCE = 8    /* blocks of a class to let go of, so that no call takes long */
 };
 

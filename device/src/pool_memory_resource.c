@@ -200,8 +200,8 @@ crmm_status crmm_priv_pool_allocate_sync(crmm_resource *resource, size_t bytes, 
 
 /* ---- deallocation ---- */
 
-/* The counterpart of allocate_direct(), and in which turn the heap got the block. false: there is
- * no such block. */
+/* The counterpart of allocate_direct(), and in which turn of large blocks the heap got this one.
+ * false: there is no such block. */
 static bool release_direct(crmm_priv_pool *pool, void *ptr, size_t bytes, uint16_t owner,
                            uint64_t epoch, uint32_t *turn)
 {
@@ -221,7 +221,7 @@ static bool release_direct(crmm_priv_pool *pool, void *ptr, size_t bytes, uint16
     if (right) {
         extents->all[index].is_direct = 0;
         crmm_priv_pool_release_to(pool, heap, index, owner, epoch);
-        *turn = heap->turn + 1;
+        *turn = heap->turn + (bytes > pool->largest_cached);
         __atomic_store_n(&heap->turn, *turn, __ATOMIC_RELAXED); /* looked at without the lock */
     }
     crmm_priv_pool_heap_unlock(heap);

@@ -777,17 +777,18 @@ Test(pool_programs, large_blocks_on_the_legacy_stream_are_not_fenced)
     end(&all);
 }
 
-/* Few events, however many streams there are. */
+/* Few events, however many streams there are, and whatever small blocks others give back. */
 Test(pool_programs, large_blocks_of_many_streams_have_a_fence_for_every_four)
 {
-    enum { STREAMS = 16, ROUNDS = 64 };
+    enum { STREAMS = 16, ROUNDS = 64, YOUNG = 16, SMALL = 4 };
     fixture all = begin();
     crmm_resource *pool = make_pool(all.upstreams[1], .initial_pool_size = 256 * MIB);
     cudaStream_t streams[STREAMS];
 
     for (size_t i = 0; i < STREAMS; i++) {
         streams[i] = make_stream();
-        for (int k = 0; k < 16; k++) { /* past the first fences, which are for young streams */
+        for (int k = 0; k < YOUNG;
+             k++) { /* the first fences are for streams that do not live long */
             void *ptr = take(pool, streams[i], 2 * MIB);
             crmm_deallocate(pool, streams[i], ptr, 2 * MIB, 256);
         }
@@ -798,12 +799,84 @@ Test(pool_programs, large_blocks_of_many_streams_have_a_fence_for_every_four)
             void *ptr = take(pool, streams[i], 2 * MIB);
             crmm_deallocate(pool, streams[i], ptr, 2 * MIB, 256);
         }
+        for (int i = 0; i < SMALL; i++) {
+            void *ptr = take(pool, all.a, MIB);
+            crmm_deallocate(pool, all.a, ptr, MIB, 256);
+        }
     }
     uint64_t records = statistics_of(pool).records - before;
-    cr_assert(records <= ROUNDS * STREAMS / 4 + 64, "%zu", (size_t)records);
+    cr_assert(records <= ROUNDS * (STREAMS / 4 + SMALL / 2) + 64, "%zu", (size_t)records);
     crmm_resource_release(&pool);
     for (size_t i = 0; i < STREAMS; i++) {
         cuda(cudaStreamDestroy(streams[i]));
+    }
+    end(&all);
+}
+
+/* What is large is what caches do not keep, and not what goes past them since it is aligned. */
+Test(pool_programs, small_aligned_blocks_have_few_fences)
+{
+    enum { CALLS = 4000 };
+    fixture all = begin();
+
+    for (size_t i = 0; i < UPSTREAMS; i++) {
+        crmm_resource *pool = make_pool(all.upstreams[i], .initial_pool_size = 64 * MIB);
+        void *other = take(pool, all.b, MIB);
+        for (int k = 0; k < CALLS; k++) {
+            void *ptr = NULL;
+            expect_equal(crmm_allocate(pool, all.a, 256, 512, &ptr), CRMM_SUCCESS);
+            crmm_deallocate(pool, all.a, ptr, 256, 512);
+        }
+        cr_assert(statistics_of(pool).records <= 16, "%zu", (size_t)statistics_of(pool).records);
+        crmm_deallocate(pool, all.b, other, MIB, 256);
+        crmm_resource_release(&pool);
+    }
+    end(&all);
+}
+
+/* The only free block that suffices is found among thousands that nearly do: nothing is waited for
+ * and no memory is taken. */
+Test(pool_programs, the_only_block_that_fits_is_found_among_many_that_nearly_do)
+{
+    enum { GAPS = 5000 };
+    const size_t gap = 992 * (size_t)256;
+    const size_t fit = 1000 * (size_t)256;
+    static void *ptrs[2 * GAPS];
+    fixture all = begin();
+
+    for (size_t tight = 0; tight < 2; tight++) {
+        crmm_resource *pool = make_pool(all.upstreams[1], .tight = tight, .heap_count = 1,
+                                        .stream_cache_size = CRMM_STREAM_CACHE_NONE);
+        void *other = take(pool, all.b, 256);
+        void *only = take(pool, all.a, fit);
+        for (size_t i = 0; i < 2 * GAPS; i++) {
+            ptrs[i] = take(pool, all.a, i % 2 == 0 ? 256 : gap);
+        }
+        void *rest = NULL;
+        size_t held = info_of(pool).held;
+        size_t left = held - info_of(pool).live;
+        if (left > 0) {
+            rest = take(pool, all.a, left);
+        }
+        crmm_deallocate(pool, all.a, only, fit, 256);
+        for (size_t i = 1; i < 2 * GAPS; i += 2) {
+            crmm_deallocate(pool, all.a, ptrs[i], gap, 256);
+        }
+        crmm_pool_statistics before = statistics_of(pool);
+        held = info_of(pool).held;
+        void *found = take(pool, all.a, fit);
+        expect_equal(info_of(pool).held, held);
+        expect_equal(statistics_of(pool).synchronizes, before.synchronizes);
+        expect_equal(statistics_of(pool).moves, before.moves);
+        crmm_deallocate(pool, all.a, found, fit, 256);
+        for (size_t i = 0; i < 2 * GAPS; i += 2) {
+            crmm_deallocate(pool, all.a, ptrs[i], 256, 256);
+        }
+        if (rest != NULL) {
+            crmm_deallocate(pool, all.a, rest, left, 256);
+        }
+        crmm_deallocate(pool, all.b, other, 256, 256);
+        crmm_resource_release(&pool);
     }
     end(&all);
 }

@@ -349,15 +349,21 @@ void crmm_priv_extents_release(crmm_priv_extents *extents, uint32_t index, uint1
     free_and_join(extents, index, owner, epoch);
 }
 
-void crmm_priv_extents_promote(crmm_priv_extents *extents, uint16_t owner, uint64_t epoch)
+uint32_t crmm_priv_extents_promote(crmm_priv_extents *extents, uint16_t owner, uint64_t epoch,
+                                   uint32_t most)
 {
     crmm_priv_extent_set *set = crmm_priv_extents_set(extents, owner);
 
-    while (set != NULL && set->oldest != NONE && get(extents, set->oldest)->epoch <= epoch) {
+    uint32_t count = 0;
+
+    for (; set != NULL && set->oldest != NONE && get(extents, set->oldest)->epoch <= epoch &&
+           count < most;
+         count++) {
         uint32_t index = set->oldest;
         crmm_priv_extents_unmake_free(extents, index);
         free_and_join(extents, index, CRMM_PRIV_POOL_CLEAN, 0);
     }
+    return count;
 }
 
 /* ---- memory behind address space ---- */

@@ -132,6 +132,12 @@ uint32_t crmm_priv_extents_find_row(const crmm_priv_extents *extents, uint32_t s
                                     const crmm_priv_extent_source *sources, size_t source_count,
                                     bool is_lowest_first);
 
+/* The same as crmm_priv_extents_find(), among all that are large enough: slow where they are many.
+ */
+uint32_t crmm_priv_extents_find_any(const crmm_priv_extents *extents, uint32_t size,
+                                    uint32_t alignment, const crmm_priv_extent_source *sources,
+                                    size_t source_count);
+
 /* The tightest one within a chunk that has something else in it; else a chunk that is free as a
  * whole. Of chunks for one block at a time, only one that is free as a whole and not larger than
  * `most` granules; `has_one_block` tells whether the chunk that an address lies in is such a one.
@@ -171,8 +177,10 @@ uint32_t crmm_priv_extents_lookup(const crmm_priv_extents *extents, uint64_t at)
 void crmm_priv_extents_release(crmm_priv_extents *extents, uint32_t index, uint16_t owner,
                                uint64_t epoch);
 
-/* What an owner gave back up to an epoch is complete: it is clean now. */
-void crmm_priv_extents_promote(crmm_priv_extents *extents, uint16_t owner, uint64_t epoch);
+/* What an owner gave back up to an epoch is complete: the oldest `most` extents of it are clean
+ * now. Their number. */
+uint32_t crmm_priv_extents_promote(crmm_priv_extents *extents, uint16_t owner, uint64_t epoch,
+                                   uint32_t most);
 
 /* ---- memory behind address space ---- */
 

@@ -9,7 +9,8 @@ enum {
     MOST_SEEDS = 64,  /* the same where none suffices by itself */
     LEAST_SHARE = 4,  /* of the size: what one of those has at least */
     EQUAL_SHARE = 32, /* extents that differ by less fit equally well */
-    MOST_VISITS = 512 /* extents looked at in all, so that no call takes long */
+    FEW_VISITS = 64,  /* extents looked at in all, so that no call takes long */
+    MOST_VISITS = 512 /* the same where none suffices by itself */
 };
 
 typedef struct row_search {
@@ -96,7 +97,8 @@ static void look_in_set(row_search *search, const crmm_priv_extent_set *set, uin
         uint32_t columns = set->columns[row] & (row == at.row ? ~0u << at.column : ~0u);
         for (; columns != 0; columns &= columns - 1) {
             uint32_t column = (uint32_t)__builtin_ctz(columns);
-            if (search->seeds == 0 || smallest_in(row, column) > search->most) {
+            if (search->seeds == 0 || search->visits <= 0 ||
+                smallest_in(row, column) > search->most) {
                 return;
             }
             look_in_bin(search, set->bins[row][column], epoch);
@@ -105,11 +107,11 @@ static void look_in_set(row_search *search, const crmm_priv_extent_set *set, uin
 }
 
 /* Look around extents of these sizes, the smallest ones of each source first. */
-static uint32_t find_around(row_search search, uint32_t least, uint32_t most, int seeds)
+static uint32_t find_around(row_search search, uint32_t least, uint32_t most, int seeds, int visits)
 {
     search.least = least;
     search.most = most;
-    search.visits = MOST_VISITS;
+    search.visits = visits;
     for (size_t i = 0; i < search.source_count; i++) {
         const crmm_priv_extent_set *set =
             crmm_priv_extents_set(search.extents, search.sources[i].owner);
@@ -130,10 +132,10 @@ uint32_t crmm_priv_extents_find_row(const crmm_priv_extents *extents, uint32_t s
     uint32_t tightest = crmm_priv_extents_find(extents, size, 1, sources, source_count);
 
     if (tightest == NONE) {
-        return find_around(search, size / LEAST_SHARE, UINT32_MAX, MOST_SEEDS);
+        return find_around(search, size / LEAST_SHARE, UINT32_MAX, MOST_SEEDS, MOST_VISITS);
     }
     uint32_t least = is_lowest_first ? size : get(extents, tightest)->size;
     uint32_t most = is_lowest_first ? UINT32_MAX : least + least / EQUAL_SHARE;
-    uint32_t first = find_around(search, least, most, FEW_SEEDS);
+    uint32_t first = find_around(search, least, most, FEW_SEEDS, FEW_VISITS);
     return first != NONE ? first : tightest;
 }

@@ -114,6 +114,31 @@ static void for_each_fit(const crmm_priv_extents *extents, uint32_t size,
     }
 }
 
+typedef struct tightest {
+    uint32_t size, alignment;
+    candidate best;
+} tightest;
+
+static void keep_tightest(const crmm_priv_extent *extent, uint32_t index, void *data)
+{
+    tightest *found = data;
+
+    if (extent->size < found->best.size && fits(extent, found->size, found->alignment)) {
+        found->best = (candidate){.index = index, .size = extent->size, .at = extent->at};
+    }
+}
+
+uint32_t crmm_priv_extents_find_any(const crmm_priv_extents *extents, uint32_t size,
+                                    uint32_t alignment, const crmm_priv_extent_source *sources,
+                                    size_t source_count)
+{
+    tightest found = {
+        .size = size, .alignment = alignment, .best = {.index = NONE, .size = UINT32_MAX}};
+
+    for_each_fit(extents, size, sources, source_count, keep_tightest, &found);
+    return found.best.index;
+}
+
 typedef struct thrifty {
     candidate part, whole; /* of a chunk */
     uint32_t most;         /* size of one for one block */

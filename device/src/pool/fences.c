@@ -68,8 +68,10 @@ static uint32_t at_most(uint32_t value, uint32_t most)
 }
 
 /* Turns of the only heap for which no fence was recorded, as far as they count. */
-static uint32_t unspent(const crmm_priv_pool_heap *heap, uint32_t turn)
+static uint32_t unspent(const crmm_priv_pool_heap *heap)
 {
+    uint32_t turn = __atomic_load_n(&heap->turn, __ATOMIC_RELAXED);
+
     return at_most(turn - __atomic_load_n(&heap->spent_turns, __ATOMIC_RELAXED), MOST_CREDIT);
 }
 
@@ -82,18 +84,22 @@ static bool has_earned(const crmm_priv_pool_cache *cache)
     return cache->credit >= TURNS && cache->fence_limit != INT64_MAX &&
            __atomic_load_n(&pool->solo, __ATOMIC_RELAXED) == 0 &&
            crmm_priv_pool_heap_count(pool) == 1 &&
-           unspent(crmm_priv_pool_heap_of(pool, 0), cache->turn) >= SHARED_TURNS;
+           unspent(crmm_priv_pool_heap_of(pool, 0)) >= SHARED_TURNS;
 }
 
-/* A fence is recorded. Who spends at the same time may do so for the same turns. */
+/* A fence is recorded. Threads that do so at the same time may spend the same turns. */
 static void spend(crmm_priv_pool_cache *cache)
 {
     crmm_priv_pool_heap *heap = crmm_priv_pool_heap_of(cache->pool, 0);
-    uint32_t left = unspent(heap, cache->turn);
 
-    cache->credit -= at_most(cache->credit, TURNS);
+    if (cache->credit < TURNS) {
+        return; /* it is for bytes that were given back */
+    }
+    cache->credit -= TURNS;
+    uint32_t left = unspent(heap);
     left -= at_most(left, SHARED_TURNS);
-    __atomic_store_n(&heap->spent_turns, cache->turn - left, __ATOMIC_RELAXED);
+    __atomic_store_n(&heap->spent_turns, __atomic_load_n(&heap->turn, __ATOMIC_RELAXED) - left,
+                     __ATOMIC_RELAXED);
 }
 
 bool crmm_priv_pool_cache_note(crmm_priv_pool_cache *cache, size_t bytes, uint32_t turn)

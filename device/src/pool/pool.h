@@ -42,9 +42,10 @@ typedef struct crmm_priv_pool_heap {
     uint32_t index;
     uint32_t users; /* caches that take from it; guarded by the pool's lock */
     uint32_t shortages;
-    uint32_t turn;         /* counts blocks that come back past the caches */
-    uint32_t spent_turns;  /* up to where fences were recorded for them */
-    uint32_t settled_turn; /* when it was asked last what streams have completed */
+    uint32_t turn;           /* counts blocks that come back and are too large for caches */
+    uint32_t spent_turns;    /* up to where fences were recorded for them */
+    uint32_t settled_turn;   /* when it was asked last what streams have completed */
+    uint32_t settled_stream; /* counts streams that were asked in turn */
     crmm_priv_extents extents;
 } crmm_priv_pool_heap;
 

@@ -13,6 +13,7 @@ typedef struct crmm_priv_pool_request {
     crmm_stream handle;            /* of the stream */
     uint32_t size, alignment;      /* granules */
     bool is_thrifty;               /* takes little of what larger blocks could have */
+    bool is_thorough;              /* looks at all there is rather than miss something */
 } crmm_priv_pool_request;
 
 /* The largest chunk, in any unit, that a thrifty request takes from what is for one block at a

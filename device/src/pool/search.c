@@ -54,12 +54,20 @@ static bool is_for_row(const request *req, const crmm_priv_extents *extents)
 static uint32_t take_best(const request *req, crmm_priv_extents *extents,
                           const crmm_priv_extent_source *sources, size_t count)
 {
+    uint32_t index = 0;
+
     if (is_for_row(req, extents)) {
         uint32_t first =
             crmm_priv_extents_find_row(extents, req->size, sources, count, req->pool->is_tight);
-        return first == 0 ? 0 : crmm_priv_extents_take_run(extents, first, req->size, 1);
+        if (first != 0) {
+            return crmm_priv_extents_take_run(extents, first, req->size, 1);
+        }
+    } else {
+        index = find(req, extents, sources, count);
     }
-    uint32_t index = find(req, extents, sources, count);
+    if (index == 0 && req->is_thorough && !req->is_thrifty) {
+        index = crmm_priv_extents_find_any(extents, req->size, req->alignment, sources, count);
+    }
     return index == 0 ? 0 : crmm_priv_extents_take(extents, index, req->size, req->alignment);
 }
 

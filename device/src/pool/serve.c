@@ -357,8 +357,8 @@ crmm_priv_pool_growth crmm_priv_pool_serve(crmm_priv_pool *pool, crmm_priv_pool_
     size_t count = crmm_priv_pool_near_sources(&req, sources);
 
     if (is_time_to_settle(pool, size)) {
-        /* What is clean lies in one piece with its neighbours. The stream's own is that already. */
-        crmm_priv_pool_settle_others(pool, cache->stream);
+        /* What others had is clean then, and lies in one piece with its neighbours. */
+        crmm_priv_pool_settle_some(pool, cache->stream);
     }
     req.heap = lock_own(pool, cache);
     void *found = NULL;
@@ -383,6 +383,7 @@ crmm_priv_pool_growth crmm_priv_pool_serve(crmm_priv_pool *pool, crmm_priv_pool_
     crmm_priv_pool_heap_unlock(req.heap);
     *more = fetched;
     if (found == NULL) {
+        req.is_thorough = true;
         found = serve_cold(&req, is_direct, &growth);
     }
     *ptr = found;

@@ -7,15 +7,16 @@ typedef crmm_priv_pool_request request;
 
 /* ---- what others' work lets go of ---- */
 
-/* The heap is locked. */
-static void promote_stream(crmm_priv_pool_heap *heap, const crmm_priv_pool_stream *stream)
+/* What a stream has completed, up to `most` extents of it; the number of them. The heap is locked.
+ */
+static uint32_t promote_stream(crmm_priv_pool_heap *heap, const crmm_priv_pool_stream *stream,
+                               uint32_t most)
 {
-    crmm_priv_extents_promote(&heap->extents, stream->index, crmm_priv_pool_stream_done(stream));
+    return crmm_priv_extents_promote(&heap->extents, stream->index,
+                                     crmm_priv_pool_stream_done(stream), most);
 }
 
-/* What all streams but one have completed; NULL: all. */
-static void promote(crmm_priv_pool *pool, crmm_priv_pool_heap *heap,
-                    const crmm_priv_pool_stream *but)
+static void promote(crmm_priv_pool *pool, crmm_priv_pool_heap *heap)
 {
     uint32_t end = crmm_priv_pool_streams_end(&pool->streams);
 
@@ -23,35 +24,16 @@ static void promote(crmm_priv_pool *pool, crmm_priv_pool_heap *heap,
         return; /* one stream needs nothing but its own */
     }
     for (uint32_t i = CRMM_PRIV_POOL_FIRST_STREAM; i < end; i++) {
-        const crmm_priv_pool_stream *stream = crmm_priv_pool_stream_of(&pool->streams, i);
-        if (stream != but) {
-            promote_stream(heap, stream);
-        }
+        (void)promote_stream(heap, crmm_priv_pool_stream_of(&pool->streams, i), UINT32_MAX);
     }
 }
 
-static void poll(crmm_priv_pool *pool, const crmm_priv_pool_stream *but)
+static void poll(crmm_priv_pool *pool)
 {
     uint32_t end = crmm_priv_pool_streams_end(&pool->streams);
 
     for (uint32_t i = CRMM_PRIV_POOL_FIRST_STREAM; i < end; i++) {
-        crmm_priv_pool_stream *stream = crmm_priv_pool_stream_of(&pool->streams, i);
-        if (stream != but) {
-            crmm_priv_pool_stream_poll(&pool->streams, stream);
-        }
-    }
-}
-
-/* The same in all heaps. */
-static void promote_all(crmm_priv_pool *pool, const crmm_priv_pool_stream *but)
-{
-    uint32_t heaps = crmm_priv_pool_heap_count(pool);
-
-    for (uint32_t i = 0; i < heaps; i++) {
-        crmm_priv_pool_heap *heap = crmm_priv_pool_heap_of(pool, i);
-        crmm_priv_pool_heap_lock(heap);
-        promote(pool, heap, but);
-        crmm_priv_pool_heap_unlock(heap);
+        crmm_priv_pool_stream_poll(&pool->streams, crmm_priv_pool_stream_of(&pool->streams, i));
     }
 }
 
@@ -107,21 +89,52 @@ void crmm_priv_pool_complete_own(const request *req)
         return;
     }
     crmm_priv_pool_heap_lock(req->heap);
-    promote_stream(req->heap, req->stream);
+    (void)promote_stream(req->heap, req->stream, UINT32_MAX);
     crmm_priv_pool_heap_unlock(req->heap);
 }
 
 void crmm_priv_pool_settle_streams(crmm_priv_pool *pool)
 {
+    uint32_t heaps = crmm_priv_pool_heap_count(pool);
+
     fence_legacy(pool);
-    poll(pool, NULL);
-    promote_all(pool, NULL);
+    poll(pool);
+    for (uint32_t i = 0; i < heaps; i++) {
+        crmm_priv_pool_heap *heap = crmm_priv_pool_heap_of(pool, i);
+        crmm_priv_pool_heap_lock(heap);
+        promote(pool, heap);
+        crmm_priv_pool_heap_unlock(heap);
+    }
 }
 
-void crmm_priv_pool_settle_others(crmm_priv_pool *pool, const crmm_priv_pool_stream *own)
+static uint32_t settle_stream(crmm_priv_pool *pool, crmm_priv_pool_heap *heap,
+                              crmm_priv_pool_stream *stream, uint32_t most)
 {
-    poll(pool, own);
-    promote_all(pool, own);
+    crmm_priv_pool_stream_poll(&pool->streams, stream);
+    crmm_priv_pool_heap_lock(heap);
+    uint32_t count = promote_stream(heap, stream, most);
+    crmm_priv_pool_heap_unlock(heap);
+    return count;
+}
+
+void crmm_priv_pool_settle_some(crmm_priv_pool *pool, const crmm_priv_pool_stream *but)
+{
+    enum { MOST_STREAMS = 64, MOST_ASKED = 4, MOST_EXTENTS = 64 };
+    crmm_priv_pool_heap *heap = crmm_priv_pool_heap_of(pool, 0);
+    uint32_t count = crmm_priv_pool_streams_end(&pool->streams) - CRMM_PRIV_POOL_FIRST_STREAM;
+    uint32_t turn = __atomic_load_n(&heap->settled_stream, __ATOMIC_RELAXED);
+    uint32_t extents = 0;
+    int asked = 0;
+
+    for (uint32_t i = 0; i < count && i < MOST_STREAMS && asked < MOST_ASKED; i++) {
+        crmm_priv_pool_stream *stream =
+            crmm_priv_pool_stream_of(&pool->streams, CRMM_PRIV_POOL_FIRST_STREAM + ++turn % count);
+        if (stream != but && extents < MOST_EXTENTS) {
+            asked += crmm_priv_pool_stream_is_unfinished(stream);
+            extents += settle_stream(pool, heap, stream, MOST_EXTENTS - extents);
+        }
+    }
+    __atomic_store_n(&heap->settled_stream, turn, __ATOMIC_RELAXED);
 }
 
 /* ---- waiting on the CPU ---- */
@@ -204,8 +217,9 @@ int crmm_priv_pool_wait_for_all(crmm_priv_pool *pool)
     for (uint32_t i = 0; i < heaps; i++) {
         crmm_priv_pool_heap *heap = crmm_priv_pool_heap_of(pool, i);
         crmm_priv_pool_heap_lock(heap);
-        promote(pool, heap, NULL);
-        crmm_priv_extents_promote(&heap->extents, CRMM_PRIV_POOL_STRANDED, stranded);
+        promote(pool, heap);
+        (void)crmm_priv_extents_promote(&heap->extents, CRMM_PRIV_POOL_STRANDED, stranded,
+                                        UINT32_MAX);
         crmm_priv_pool_heap_unlock(heap);
     }
     return 0;

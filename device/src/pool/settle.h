@@ -10,8 +10,10 @@
 /* Learn how far all streams' work has come, and make what is complete clean. */
 void crmm_priv_pool_settle_streams(crmm_priv_pool *pool);
 
-/* The same for all streams but one, and without the fence that a lack of memory is worth. */
-void crmm_priv_pool_settle_others(crmm_priv_pool *pool, const crmm_priv_pool_stream *own);
+/* The same in the only heap for a few streams, the next ones each time, but not this one; for a few
+ * extents of theirs, and without the fence that a lack of memory is worth. So it takes little time
+ * where nobody is in need. */
+void crmm_priv_pool_settle_some(crmm_priv_pool *pool, const crmm_priv_pool_stream *but);
 
 /* The stream's own work may be complete as well: then its memory joins what is clean beside it. */
 void crmm_priv_pool_complete_own(const crmm_priv_pool_request *request);

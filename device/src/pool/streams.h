@@ -130,6 +130,12 @@ void crmm_priv_pool_stream_poll(crmm_priv_pool_streams *streams, crmm_priv_pool_
 /* Whether there is a fence for what was given back in an epoch, or the work is complete. */
 bool crmm_priv_pool_stream_is_fenced(const crmm_priv_pool_stream *stream, uint64_t epoch);
 
+/* Whether there is a fence that is not known to be complete. */
+static inline bool crmm_priv_pool_stream_is_unfinished(const crmm_priv_pool_stream *stream)
+{
+    return __atomic_load_n(&stream->fenced, __ATOMIC_ACQUIRE) > crmm_priv_pool_stream_done(stream);
+}
+
 /* Make `handle`, which is `by`, wait for what `stream` gave back up to an epoch that is fenced. A
  * CUDA error code, or 0. */
 int crmm_priv_pool_stream_wait(crmm_priv_pool_streams *streams, crmm_priv_pool_stream *by,

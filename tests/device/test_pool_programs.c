@@ -880,3 +880,42 @@ Test(pool_programs, the_only_block_that_fits_is_found_among_many_that_nearly_do)
     }
     end(&all);
 }
+
+/* Blocks at hand stay within the option, however many sizes there are, and are used all the same.
+ */
+Test(pool_programs, what_is_at_hand_never_exceeds_the_option)
+{
+    static const size_t options[] = {1, 300, 64 << 10, 256 << 10, 2 << 20};
+    enum { BLOCKS = 200, STREAMS = 2 };
+    uint64_t random = 7;
+    fixture all = begin();
+    void *ptrs[BLOCKS];
+    size_t sizes[BLOCKS];
+
+    for (size_t k = 0; k < sizeof(options) / sizeof(options[0]); k++) {
+        crmm_resource *pool = make_pool(all.upstreams[1], .initial_pool_size = 256 * MIB,
+                                        .stream_cache_size = options[k]);
+        size_t most = 0;
+        for (size_t i = 0; i < BLOCKS; i++) {
+            sizes[i] = (size_t)256 << random_below(&random, 13);
+            sizes[i] -= random_below(&random, sizes[i] / 2);
+            ptrs[i] = take(pool, i % STREAMS == 0 ? all.a : all.b, sizes[i]);
+        }
+        for (int round = 0; round < 20 * BLOCKS; round++) {
+            size_t i = random_below(&random, BLOCKS);
+            cudaStream_t stream = i % STREAMS == 0 ? all.a : all.b;
+            crmm_deallocate(pool, stream, ptrs[i], sizes[i], 256);
+            size_t at_hand = statistics_of(pool).at_hand;
+            most = at_hand > most ? at_hand : most;
+            ptrs[i] = take(pool, stream, sizes[i]);
+        }
+        cr_assert(most <= STREAMS * options[k] && (most > 0 || options[k] < 512), "%zu of %zu",
+                  most, options[k]);
+        for (size_t i = 0; i < BLOCKS; i++) {
+            crmm_deallocate(pool, i % STREAMS == 0 ? all.a : all.b, ptrs[i], sizes[i], 256);
+        }
+        cr_assert(statistics_of(pool).at_hand <= STREAMS * options[k]);
+        crmm_resource_release(&pool);
+    }
+    end(&all);
+}

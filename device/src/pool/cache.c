@@ -37,9 +37,16 @@ void crmm_priv_pool_give_to_heaps(crmm_priv_pool *pool, void *const *blocks, siz
 
 /* ---- sizes ---- */
 
+/* Whether the program has said how much may be at hand. Else all classes may have a little, and it
+ * is seen later that it is too much together. */
+static bool is_strict(const crmm_priv_pool_cache *cache)
+{
+    return cache->pool->cache_option != 0;
+}
+
 void crmm_priv_pool_cache_set_shelves(crmm_priv_pool_cache *cache)
 {
-    uint32_t limit = cache->pool->cache_option == SIZE_MAX ? 0 : FIRST_LIMIT;
+    uint32_t limit = is_strict(cache) ? 0 : FIRST_LIMIT;
 
     for (uint32_t i = 0; i < CRMM_PRIV_POOL_CLASSES; i++) {
         void **first = &cache->blocks[crmm_priv_pool_first_block(i)];
@@ -136,11 +143,80 @@ static void shrink(crmm_priv_pool_cache *cache)
     }
 }
 
+/* What could be at hand if all shelves were full. */
+static size_t capacity_of(const crmm_priv_pool_cache *cache)
+{
+    size_t bytes = 0;
+
+    for (uint32_t i = 0; i < CRMM_PRIV_POOL_CLASSES; i++) {
+        bytes += crmm_priv_pool_shelf_limit(&cache->shelves[i]) * cache->shelves[i].bytes;
+    }
+    return bytes;
+}
+
+/* Take the empty places of a shelf away. Their bytes. */
+static size_t close_shelf(crmm_priv_pool_shelf *shelf)
+{
+    size_t bytes = (size_t)(shelf->end - shelf->next) * shelf->bytes;
+
+    shelf->end = shelf->next;
+    return bytes;
+}
+
+/* Bytes of the budget that no shelf has: first those of places that are empty, then those of the
+ * older blocks of a few classes, beginning after those of the last time. */
+static size_t find_capacity(crmm_priv_pool_cache *cache, size_t wanted)
+{
+    const size_t budget = budget_of(cache);
+    size_t capacity = capacity_of(cache);
+    int dropped = 0;
+
+    for (uint32_t i = 0; i < CRMM_PRIV_POOL_CLASSES && capacity + wanted > budget; i++) {
+        capacity -= close_shelf(&cache->shelves[i]);
+    }
+    for (uint32_t i = 0;
+         i < CRMM_PRIV_POOL_CLASSES && dropped < SHRINK_AT_ONCE && capacity + wanted > budget;
+         i++) {
+        crmm_priv_pool_shelf *shelf = &cache->shelves[cache->next_class];
+        if (crmm_priv_pool_shelf_count(shelf) > 0) {
+            drop_half(cache, cache->next_class);
+            capacity -= close_shelf(shelf);
+            dropped++;
+        }
+        cache->next_class = (cache->next_class + 1) % CRMM_PRIV_POOL_CLASSES;
+    }
+    return budget > capacity ? budget - capacity : 0;
+}
+
+/* The same as make_room() where all shelves together stay within the budget. None may be made. */
+static void make_room_strictly(crmm_priv_pool_cache *cache, size_t class_index)
+{
+    crmm_priv_pool_shelf *shelf = &cache->shelves[class_index];
+    uint32_t limit = crmm_priv_pool_shelf_limit(shelf);
+
+    if (shelf->bytes > budget_of(cache)) {
+        return;
+    }
+    if (limit == most_of(class_index)) {
+        drop_half(cache, class_index);
+        return;
+    }
+    size_t more = find_capacity(cache, shelf->bytes) / shelf->bytes;
+    limit = crmm_priv_pool_shelf_limit(shelf);
+    more = more < limit + 1 ? more : limit + 1;
+    more = more < most_of(class_index) - limit ? more : most_of(class_index) - limit;
+    shelf->end += more;
+}
+
 /* Make room for one more block of a class, which is full. */
 static void make_room(crmm_priv_pool_cache *cache, size_t class_index)
 {
     crmm_priv_pool_shelf *shelf = &cache->shelves[class_index];
 
+    if (is_strict(cache)) {
+        make_room_strictly(cache, class_index);
+        return;
+    }
     widen(cache, class_index);
     if (cache->bytes > budget_of(cache)) {
         uint32_t limit = crmm_priv_pool_shelf_limit(shelf);
@@ -152,7 +228,7 @@ static void make_room(crmm_priv_pool_cache *cache, size_t class_index)
     }
 }
 
-/* There are no caches: the block goes to its heap. */
+/* There is no room: the block goes to its heap. */
 static bool put_through(crmm_priv_pool_cache *cache, size_t bytes, void *block)
 {
     bool is_time = crmm_priv_pool_cache_count(cache, bytes);
@@ -168,14 +244,11 @@ bool crmm_priv_pool_cache_put(crmm_priv_pool_cache *cache, size_t class_index, v
     bool is_time = false;
 
     crmm_priv_bias_lock(&cache->lock);
-    if (shelf->end == shelf->first) {
-        is_time = put_through(cache, shelf->bytes, block);
-    } else {
-        if (shelf->next == shelf->end) {
-            make_room(cache, class_index);
-        }
-        is_time = crmm_priv_pool_cache_push(cache, shelf, block);
+    if (shelf->next == shelf->end && cache->pool->cache_option != SIZE_MAX) {
+        make_room(cache, class_index);
     }
+    is_time = shelf->next == shelf->end ? put_through(cache, shelf->bytes, block)
+                                        : crmm_priv_pool_cache_push(cache, shelf, block);
     crmm_priv_bias_unlock(&cache->lock);
     return is_time;
 }
@@ -195,7 +268,9 @@ uint32_t crmm_priv_pool_cache_missed(crmm_priv_pool_cache *cache, size_t class_i
     const crmm_priv_pool_shelf *shelf = &cache->shelves[class_index];
 
     crmm_priv_bias_lock(&cache->lock);
-    widen(cache, class_index);
+    if (!is_strict(cache)) {
+        widen(cache, class_index);
+    }
     uint32_t limit = crmm_priv_pool_shelf_limit(shelf);
     bool is_room = class_index < CRMM_PRIV_POOL_SMALL_CLASSES &&
                    cache->bytes + limit * shelf->bytes < budget_of(cache);
@@ -214,7 +289,7 @@ uint32_t crmm_priv_pool_cache_fill(crmm_priv_pool_cache *cache, size_t class_ind
         cache->epoch = crmm_priv_pool_stream_epoch(cache->stream);
     }
     /* Room for all of them, if the class can have it. */
-    if (shelf->next + count > shelf->end && shelf->end != shelf->first) {
+    if (shelf->next + count > shelf->end && !is_strict(cache)) {
         shelf->end = shelf->first + most_of(class_index);
     }
     while (count > 0 && shelf->next < shelf->end) {

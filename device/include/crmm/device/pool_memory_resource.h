@@ -50,8 +50,9 @@ typedef struct crmm_pool_memory_resource_options {
                                    figure or a snapshot of blocks counts the guards. Built with
                                    AddressSanitizer, memory that the host can touch is poisoned
                                    wherever it is not handed out */
-    size_t stream_cache_size; /**< bytes that each thread may keep at hand for each stream; 0: a
-                                 share of what the pool holds; CRMM_STREAM_CACHE_NONE: none */
+    size_t stream_cache_size; /**< bytes that each thread may keep at hand for each stream; 0: about
+                                 a share of what the pool holds, and two blocks of each size;
+                                 CRMM_STREAM_CACHE_NONE: none */
     size_t heap_count;        /**< most heaps that threads may spread over when they get into each
                                    other's way; 0: as many as help, and one if `tight` */
     crmm_pool_chunk_callback on_chunk; /**< told of every chunk; NULL: nobody */

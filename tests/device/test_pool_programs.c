@@ -839,12 +839,16 @@ Test(pool_programs, small_aligned_blocks_have_few_fences)
 Test(pool_programs, the_only_block_that_fits_is_found_among_many_that_nearly_do)
 {
     enum { GAPS = 5000 };
-    const size_t gap = 992 * (size_t)256;
-    const size_t fit = 1000 * (size_t)256;
+    /* Of one size class of the heap; such as caches never keep, and such as only a tight pool does
+     * not. */
+    static const size_t gaps[] = {4992 * 256, 992 * 256};
+    static const size_t fits[] = {5000 * 256, 1000 * 256};
     static void *ptrs[2 * GAPS];
     fixture all = begin();
 
     for (size_t tight = 0; tight < 2; tight++) {
+        const size_t gap = gaps[tight];
+        const size_t fit = fits[tight];
         crmm_resource *pool = make_pool(all.upstreams[1], .tight = tight, .heap_count = 1,
                                         .stream_cache_size = CRMM_STREAM_CACHE_NONE);
         void *other = take(pool, all.b, 256);
@@ -915,6 +919,36 @@ Test(pool_programs, what_is_at_hand_never_exceeds_the_option)
             crmm_deallocate(pool, i % STREAMS == 0 ? all.a : all.b, ptrs[i], sizes[i], 256);
         }
         cr_assert(statistics_of(pool).at_hand <= STREAMS * options[k]);
+        crmm_resource_release(&pool);
+    }
+    end(&all);
+}
+
+/* Small blocks lie together, whatever a cache may keep: another stream finds what is left. */
+Test(pool_programs, small_blocks_do_not_scatter_where_little_may_be_at_hand)
+{
+    static const size_t options[] = {0, 1, 64 << 10, 1 << 20};
+    enum { BLOCKS = 20000 };
+    static void *ptrs[BLOCKS];
+    fixture all = begin();
+
+    for (size_t k = 0; k < sizeof(options) / sizeof(options[0]); k++) {
+        crmm_resource *pool = make_pool(all.upstreams[1], .initial_pool_size = 256 * MIB,
+                                        .stream_cache_size = options[k]);
+        void *other = take(pool, all.b, 256);
+        void *first = take(pool, all.a, 256);
+        crmm_deallocate(pool, all.a, first, 256, 256);
+        for (size_t i = 0; i < BLOCKS; i++) {
+            ptrs[i] = take(pool, all.a, 256);
+        }
+        cr_assert(info_of(pool).pending <= 32 * MIB, "%zu", info_of(pool).pending);
+        void *large = take(pool, all.b, 128 * MIB);
+        expect_equal(info_of(pool).held, 256 * MIB);
+        crmm_deallocate(pool, all.b, large, 128 * MIB, 256);
+        for (size_t i = 0; i < BLOCKS; i++) {
+            crmm_deallocate(pool, all.a, ptrs[i], 256, 256);
+        }
+        crmm_deallocate(pool, all.b, other, 256, 256);
         crmm_resource_release(&pool);
     }
     end(&all);

@@ -168,14 +168,14 @@ static size_t close_shelf(crmm_priv_pool_shelf *shelf)
 static size_t find_capacity(crmm_priv_pool_cache *cache, size_t wanted)
 {
     const size_t budget = budget_of(cache);
+    const int most = wanted <= budget / 4 ? SHRINK_AT_ONCE : 0; /* one is not worth all others */
     size_t capacity = capacity_of(cache);
     int dropped = 0;
 
     for (uint32_t i = 0; i < CRMM_PRIV_POOL_CLASSES && capacity + wanted > budget; i++) {
         capacity -= close_shelf(&cache->shelves[i]);
     }
-    for (uint32_t i = 0;
-         i < CRMM_PRIV_POOL_CLASSES && dropped < SHRINK_AT_ONCE && capacity + wanted > budget;
+    for (uint32_t i = 0; i < CRMM_PRIV_POOL_CLASSES && dropped < most && capacity + wanted > budget;
          i++) {
         crmm_priv_pool_shelf *shelf = &cache->shelves[cache->next_class];
         if (crmm_priv_pool_shelf_count(shelf) > 0) {
@@ -263,17 +263,28 @@ void *crmm_priv_pool_cache_get(crmm_priv_pool_cache *cache, size_t class_index)
     return block;
 }
 
-uint32_t crmm_priv_pool_cache_missed(crmm_priv_pool_cache *cache, size_t class_index)
+/* Whether a class may have more blocks than it asks for. Small ones come in such a number that what
+ * has no place would be scattered: where places are counted, all must be there. */
+static bool has_room_for_more(const crmm_priv_pool_cache *cache, size_t class_index)
 {
     const crmm_priv_pool_shelf *shelf = &cache->shelves[class_index];
+    uint32_t limit = crmm_priv_pool_shelf_limit(shelf);
 
+    if (class_index >= CRMM_PRIV_POOL_SMALL_CLASSES) {
+        return false;
+    }
+    return is_strict(cache) ? limit == most_of(class_index)
+                            : cache->bytes + limit * shelf->bytes < budget_of(cache);
+}
+
+uint32_t crmm_priv_pool_cache_missed(crmm_priv_pool_cache *cache, size_t class_index)
+{
     crmm_priv_bias_lock(&cache->lock);
     if (!is_strict(cache)) {
         widen(cache, class_index);
     }
-    uint32_t limit = crmm_priv_pool_shelf_limit(shelf);
-    bool is_room = class_index < CRMM_PRIV_POOL_SMALL_CLASSES &&
-                   cache->bytes + limit * shelf->bytes < budget_of(cache);
+    uint32_t limit = crmm_priv_pool_shelf_limit(&cache->shelves[class_index]);
+    bool is_room = has_room_for_more(cache, class_index);
     crmm_priv_bias_unlock(&cache->lock);
     return is_room ? (limit + FETCHED - 1) / FETCHED : 0;
 }

@@ -71,8 +71,10 @@ static uint32_t at_most(uint32_t value, uint32_t most)
 static uint32_t unspent(const crmm_priv_pool_heap *heap)
 {
     uint32_t turn = __atomic_load_n(&heap->turn, __ATOMIC_RELAXED);
+    int32_t passed = (int32_t)(turn - __atomic_load_n(&heap->spent_turns, __ATOMIC_RELAXED));
 
-    return at_most(turn - __atomic_load_n(&heap->spent_turns, __ATOMIC_RELAXED), MOST_CREDIT);
+    /* Another thread may have spent what came since the first look. */
+    return passed < 0 ? 0 : at_most((uint32_t)passed, MOST_CREDIT);
 }
 
 /* Whether large blocks have earned a fence. Not among several heaps, where recording is slow, and

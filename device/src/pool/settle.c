@@ -126,10 +126,11 @@ void crmm_priv_pool_settle_some(crmm_priv_pool *pool, const crmm_priv_pool_strea
     uint32_t extents = 0;
     int asked = 0;
 
-    for (uint32_t i = 0; i < count && i < MOST_STREAMS && asked < MOST_ASKED; i++) {
+    for (uint32_t i = 0;
+         i < count && i < MOST_STREAMS && asked < MOST_ASKED && extents < MOST_EXTENTS; i++) {
         crmm_priv_pool_stream *stream =
             crmm_priv_pool_stream_of(&pool->streams, CRMM_PRIV_POOL_FIRST_STREAM + ++turn % count);
-        if (stream != but && extents < MOST_EXTENTS) {
+        if (stream != but) {
             asked += crmm_priv_pool_stream_is_unfinished(stream);
             extents += settle_stream(pool, heap, stream, MOST_EXTENTS - extents);
         }

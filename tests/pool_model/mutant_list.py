@@ -224,15 +224,13 @@ POOL = [
            'return __atomic_load_n(&cache->left, __ATOMIC_RELAXED) == cache->allowance',
            '''return cache->epoch != 0 && __atomic_load_n(&cache->left, __ATOMIC_RELAXED) >=
                                     cache->allowance / 2'''),
-    Mutant('pool: a cache is filled and keeps its epoch', CACHE,
+    Mutant('pool: a cache is filled with what is marked as old', CACHE,
            '''    if (cache->stream != NULL) {
         cache->epoch = crmm_priv_pool_stream_epoch(cache->stream);
     }
 ''',
-           '''    if (cache->stream != NULL && cache->epoch == 0) {
-        cache->epoch = crmm_priv_pool_stream_epoch(cache->stream);
-    }
-''', configuration='turns-vmm'),
+           '''    cache->epoch = 1;
+''', configuration='default-vmm'),
     Mutant('pool: new chunks come in a stream\'s order', CHUNKS,
            'crmm_allocate_sync(pool->upstream, bytes, CRMM_PRIV_POOL_GRANULE, &base);',
            '''crmm_allocate(pool->upstream, CRMM_STREAM_LEGACY, bytes,

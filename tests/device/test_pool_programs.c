@@ -54,6 +54,15 @@ static void drain(const fixture *all)
     cuda(cudaStreamSynchronize(all->c));
 }
 
+/* Take a block and give it back, so many times. */
+static void use(crmm_resource *pool, cudaStream_t stream, size_t bytes, int times)
+{
+    for (int i = 0; i < times; i++) {
+        void *ptr = take(pool, stream, bytes);
+        crmm_deallocate(pool, stream, ptr, bytes, 256);
+    }
+}
+
 /* User report 1: free neighbours that two streams gave back are one block for a third. */
 Test(pool_programs, what_two_streams_gave_back_alternately_serves_a_large_request)
 {
@@ -641,10 +650,7 @@ Test(pool_programs, what_a_seldom_used_stream_gave_back_serves_a_busy_one)
         for (size_t i = 0; i < SELDOM; i++) {
             ptrs[i] = take(pool, all.b, bytes);
         }
-        for (int i = 0; i < CALLS; i++) {
-            void *ptr = take(pool, all.a, bytes);
-            crmm_deallocate(pool, all.a, ptr, bytes, 256);
-        }
+        use(pool, all.a, bytes, CALLS);
         for (size_t i = 0; i < SELDOM; i++) {
             crmm_deallocate(pool, all.b, ptrs[i], bytes, 256);
         }
@@ -674,10 +680,7 @@ Test(pool_programs, a_large_block_is_placed_where_its_free_neighbours_begin)
 
     crmm_deallocate(pool, all.c, low, 2 * bytes, 256);
     drain(&all);
-    for (int i = 0; i < CALLS; i++) {
-        void *ptr = take(pool, all.b, 4 * bytes);
-        crmm_deallocate(pool, all.b, ptr, 4 * bytes, 256);
-    }
+    use(pool, all.b, 4 * bytes, CALLS);
     crmm_deallocate(pool, all.a, high, bytes, 256);
     void *again = take(pool, all.a, bytes);
     cr_assert(again == low, "%p instead of %p", again, low);
@@ -703,10 +706,7 @@ Test(pool_programs, a_hole_that_fits_is_filled_before_a_larger_block_is_split)
 
     crmm_deallocate(pool, all.b, hole, small, 256);
     drain(&all);
-    for (int i = 0; i < CALLS; i++) {
-        void *ptr = take(pool, all.c, 2 * small);
-        crmm_deallocate(pool, all.c, ptr, 2 * small, 256);
-    }
+    use(pool, all.c, 2 * small, CALLS);
     crmm_deallocate(pool, all.a, own, large, 256);
     void *filled = take(pool, all.a, small);
     void *whole = take(pool, all.a, large);
@@ -766,10 +766,7 @@ Test(pool_programs, large_blocks_on_the_legacy_stream_are_not_fenced)
             make_pool(all.upstreams[k % UPSTREAMS], .initial_pool_size = 256 * MIB,
                       .release_threshold = thresholds[k / UPSTREAMS]);
         void *other = take(pool, all.a, 2 * MIB);
-        for (int i = 0; i < 64; i++) {
-            void *ptr = take(pool, NULL, 2 * MIB);
-            crmm_deallocate(pool, NULL, ptr, 2 * MIB, 256);
-        }
+        use(pool, NULL, 2 * MIB, 64);
         expect_equal(statistics_of(pool).records, 0);
         crmm_deallocate(pool, all.a, other, 2 * MIB, 256);
         crmm_resource_release(&pool);
@@ -787,22 +784,15 @@ Test(pool_programs, large_blocks_of_many_streams_have_a_fence_for_every_four)
 
     for (size_t i = 0; i < STREAMS; i++) {
         streams[i] = make_stream();
-        for (int k = 0; k < YOUNG;
-             k++) { /* the first fences are for streams that do not live long */
-            void *ptr = take(pool, streams[i], 2 * MIB);
-            crmm_deallocate(pool, streams[i], ptr, 2 * MIB, 256);
-        }
+        /* The first fences are for streams that do not live long. */
+        use(pool, streams[i], 2 * MIB, YOUNG);
     }
     uint64_t before = statistics_of(pool).records;
     for (int round = 0; round < ROUNDS; round++) {
         for (size_t i = 0; i < STREAMS; i++) {
-            void *ptr = take(pool, streams[i], 2 * MIB);
-            crmm_deallocate(pool, streams[i], ptr, 2 * MIB, 256);
+            use(pool, streams[i], 2 * MIB, 1);
         }
-        for (int i = 0; i < SMALL; i++) {
-            void *ptr = take(pool, all.a, MIB);
-            crmm_deallocate(pool, all.a, ptr, MIB, 256);
-        }
+        use(pool, all.a, MIB, SMALL);
     }
     uint64_t records = statistics_of(pool).records - before;
     cr_assert(records <= ROUNDS * (STREAMS / 4 + SMALL / 2) + 64, "%zu", (size_t)records);
@@ -936,8 +926,7 @@ Test(pool_programs, small_blocks_do_not_scatter_where_little_may_be_at_hand)
         crmm_resource *pool = make_pool(all.upstreams[1], .initial_pool_size = 256 * MIB,
                                         .stream_cache_size = options[k]);
         void *other = take(pool, all.b, 256);
-        void *first = take(pool, all.a, 256);
-        crmm_deallocate(pool, all.a, first, 256, 256);
+        use(pool, all.a, 256, 1);
         for (size_t i = 0; i < BLOCKS; i++) {
             ptrs[i] = take(pool, all.a, 256);
         }

@@ -345,9 +345,7 @@ static bool ask_late(crmm_priv_pool_streams *streams, crmm_priv_pool_stream *str
 
 void crmm_priv_pool_stream_poll(crmm_priv_pool_streams *streams, crmm_priv_pool_stream *stream)
 {
-    uint64_t fenced = __atomic_load_n(&stream->fenced, __ATOMIC_ACQUIRE);
-
-    if (fenced <= crmm_priv_pool_stream_done(stream)) {
+    if (!crmm_priv_pool_stream_is_unfinished(stream)) {
         return;
     }
     if (__atomic_load_n(&stream->late, __ATOMIC_RELAXED) != 0 && !ask_late(streams, stream)) {

@@ -132,8 +132,10 @@ void program_allocate(program *own)
 
 static program_stream *pick_cross(program *own, program_stream *stream)
 {
+    unsigned first = own->like.is_one_way ? own->alive_count / 2 : 0;
+
     for (int i = 0; i < PROGRAM_ALIVE; i++) {
-        program_stream *other = own->alive[program_below(own, own->alive_count)];
+        program_stream *other = own->alive[first + program_below(own, own->alive_count - first)];
         if (other != stream && !other->is_capturing && !other->is_barred) {
             return other;
         }

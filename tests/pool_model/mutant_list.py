@@ -80,6 +80,7 @@ EXTENTS = SOURCES + 'extents.c'
 EXTENTS_SEARCH = SOURCES + 'extents_search.c'
 EXTENTS_ROWS = SOURCES + 'extents_rows.c'
 CACHE = SOURCES + 'cache.c'
+DEPOT = SOURCES + 'depot.c'
 FENCES = SOURCES + 'fences.c'
 REGISTRY = SOURCES + 'registry.c'
 REQUEST = SOURCES + 'request.c'
@@ -179,8 +180,10 @@ POOL = [
     return count;
 '''),
     Mutant('pool: seen once is seen for ever', REQUEST,
-           'extent->epoch <= crmm_priv_pool_stream_seen(request->stream, owner_of(request, extent));',
-           'crmm_priv_pool_stream_seen(request->stream, owner_of(request, extent)) > 0;'),
+           '''           from.epoch <=
+               crmm_priv_pool_stream_seen(''',
+           '''           0 <
+               crmm_priv_pool_stream_seen('''),
     Mutant('pool: a source\'s epoch is not looked at', EXTENTS_SEARCH,
            'if (extent->epoch <= epoch && fits(extent, size, alignment) &&',
            'if ((extent->epoch <= epoch || epoch > 0) && fits(extent, size, alignment) &&'),
@@ -231,6 +234,32 @@ POOL = [
 ''',
            '''    cache->epoch = 1;
 ''', configuration='default-vmm'),
+    Mutant('pool: magazines are anybody\'s', DEPOT,
+           'if (!crmm_priv_pool_may_use_from(req, from) && !is_complete(req, from)) {',
+           'if (req->pool->is_tight) {',
+           configuration='passing'),
+    Mutant('pool: a fenced magazine is complete', DEPOT,
+           'from.epoch <= crmm_priv_pool_stream_done(stream_of(req, from));',
+           'crmm_priv_pool_stream_is_fenced(stream_of(req, from), from.epoch);',
+           configuration='passing'),
+    Mutant('pool: blocks join an older magazine', DEPOT,
+           'if (at->owner == more->owner && at->epoch == more->epoch &&',
+           'if (at->owner == more->owner && at->epoch <= more->epoch &&',
+           configuration='passing'),
+    Mutant('pool: blocks join another stream\'s magazine', DEPOT,
+           'if (at->owner == more->owner && at->epoch == more->epoch &&',
+           'if (at->epoch == more->epoch &&',
+           configuration='passing'),
+    Mutant('pool: a magazine is marked an epoch early', DEPOT,
+           '{.epoch = crmm_priv_pool_cache_epoch(cache),',
+           '{.epoch = crmm_priv_pool_cache_epoch(cache) - (cache->stream != NULL),',
+           configuration='passing'),
+    Mutant('pool: magazines stay when memory is short', REGISTRY,
+           'flush_own(pool) + crmm_priv_pool_depot_flush(pool);', 'flush_own(pool);',
+           configuration='passing'),
+    Mutant('pool: blocks in magazines are told as live', LOOK,
+           'sum->at_hand += bytes;', 'sum->at_hand += 0 * bytes;',
+           configuration='passing'),
     Mutant('pool: new chunks come in a stream\'s order', CHUNKS,
            'crmm_allocate_sync(pool->upstream, bytes, CRMM_PRIV_POOL_GRANULE, &base);',
            '''crmm_allocate(pool->upstream, CRMM_STREAM_LEGACY, bytes,

@@ -58,8 +58,9 @@ class Tree:
         if done.returncode != 0:
             raise Unusable(f'it does not build:\n{done.stdout[-4000:]}')
 
-    def run(self, mutant, seeds, operations):
-        """(where, seed, how often, first words); None: nothing was found"""
+    def run(self, mutant, seeds, operations, late='hangs'):
+        """(where, seed, how often, first words); None: nothing was found. `late`: what a run that
+        does not end in time, without a failure so far, has shown."""
         command = [os.path.join(self.build, PROGRAMS[mutant.program])]
         if mutant.program == 'threads':
             command += [mutant.pool, '1', str(max(seeds, THREAD_SEEDS))]
@@ -69,9 +70,10 @@ class Tree:
         try:
             done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                   text=True, timeout=TIMEOUT)
-        except subprocess.TimeoutExpired as late:
-            text = late.stdout or b''
-            return found_in(text.decode() if isinstance(text, bytes) else text, 'hangs')
+        except subprocess.TimeoutExpired as stopped:
+            text = stopped.stdout or b''
+            found = found_in(text.decode() if isinstance(text, bytes) else text, late)
+            return found if late or found[1] != '-' else None
         ending = f'signal {-done.returncode}' if done.returncode < 0 else ''
         if done.returncode == 0:
             return None
@@ -135,7 +137,8 @@ def try_mutant(tree, mutant, options):
         found = tree.run(mutant, options.seeds, options.operations)
         if not found:
             more = 40 if mutant.configuration else 10
-            found = tree.run(mutant, options.seeds * more, options.operations * 3)
+            # So many seeds take long by themselves.
+            found = tree.run(mutant, options.seeds * more, options.operations * 3, late='')
         return found
     finally:
         undo()

@@ -36,8 +36,10 @@ void program_begin_streams(program *own)
 
 program_stream *program_pick_stream(program *own)
 {
+    unsigned count = own->like.is_one_way ? (own->alive_count + 1) / 2 : own->alive_count;
+
     if (!own->latest->is_alive || !program_chance(own, own->like.stays)) {
-        own->latest = own->alive[program_below(own, own->alive_count)];
+        own->latest = own->alive[program_below(own, count)];
     }
     return own->latest;
 }

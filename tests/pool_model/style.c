@@ -10,19 +10,21 @@
 enum { TINY_CACHE = 2 << 20, FAULTS = 6 };
 
 const configuration configurations[] = {
-    {"default-vmm", 0, UPSTREAM_VMM, 0, false},
-    {"default-chunks", 0, UPSTREAM_CHUNKS, 0, false},
-    {"default-ordered", 0, UPSTREAM_ORDERED, 0, false},
-    {"tiny-vmm", TINY_CACHE, UPSTREAM_VMM, 0, false},
-    {"tiny-chunks", TINY_CACHE, UPSTREAM_CHUNKS, 0, false},
-    {"tiny-ordered", TINY_CACHE, UPSTREAM_ORDERED, 0, false},
-    {"off-vmm", CRMM_STREAM_CACHE_NONE, UPSTREAM_VMM, 0, false},
-    {"off-chunks", CRMM_STREAM_CACHE_NONE, UPSTREAM_CHUNKS, 0, false},
-    {"off-ordered", CRMM_STREAM_CACHE_NONE, UPSTREAM_ORDERED, 0, false},
-    {"turns-vmm", TINY_CACHE, UPSTREAM_VMM, 0, true},
-    {"faults-vmm", TINY_CACHE, UPSTREAM_VMM, FAULTS, false},
-    {"faults-chunks", CRMM_STREAM_CACHE_NONE, UPSTREAM_CHUNKS, FAULTS, false},
-    {"faults-ordered", 0, UPSTREAM_ORDERED, FAULTS, false},
+    {"default-vmm", 0, UPSTREAM_VMM, 0, false, false},
+    {"default-chunks", 0, UPSTREAM_CHUNKS, 0, false, false},
+    {"default-ordered", 0, UPSTREAM_ORDERED, 0, false, false},
+    {"tiny-vmm", TINY_CACHE, UPSTREAM_VMM, 0, false, false},
+    {"tiny-chunks", TINY_CACHE, UPSTREAM_CHUNKS, 0, false, false},
+    {"tiny-ordered", TINY_CACHE, UPSTREAM_ORDERED, 0, false, false},
+    {"off-vmm", CRMM_STREAM_CACHE_NONE, UPSTREAM_VMM, 0, false, false},
+    {"off-chunks", CRMM_STREAM_CACHE_NONE, UPSTREAM_CHUNKS, 0, false, false},
+    {"off-ordered", CRMM_STREAM_CACHE_NONE, UPSTREAM_ORDERED, 0, false, false},
+    {"turns-vmm", TINY_CACHE, UPSTREAM_VMM, 0, true, false},
+    {"faults-vmm", TINY_CACHE, UPSTREAM_VMM, FAULTS, false, false},
+    {"faults-chunks", CRMM_STREAM_CACHE_NONE, UPSTREAM_CHUNKS, FAULTS, false, false},
+    {"faults-ordered", 0, UPSTREAM_ORDERED, FAULTS, false, false},
+    {"passing-vmm", 0, UPSTREAM_VMM, 0, false, true},
+    {"passing-chunks", 0, UPSTREAM_CHUNKS, 0, false, true},
     {0},
 };
 
@@ -116,6 +118,18 @@ static void draw_memory(style *into, const configuration *of, uint64_t *random)
     into->most_bytes = room / 16 * PICK(random, 2, 6, 10, 13, 18);
 }
 
+/* A pool that keeps things at hand, blocks of few sizes, and mostly one way for them. */
+static void draw_passing(style *into, uint64_t *random)
+{
+    into->least_log2 = (unsigned)(8 + random_below(random, 12));
+    into->most_log2 = into->least_log2 + 1;
+    into->large = pick_share(random, 4, 32);
+    into->cross = (unsigned)PICK(random, 512, 1024);
+    into->is_one_way = random_below(random, 4) != 0;
+    into->options.tight = false;
+    into->options.release_threshold = 0;
+}
+
 style style_draw(const configuration *of, uint64_t seed)
 {
     uint64_t random = seed ^ UINT64_C(0x57111E);
@@ -129,6 +143,9 @@ style style_draw(const configuration *of, uint64_t seed)
     draw_sizes(&drawn, &random);
     draw_calls(&drawn, of, &random);
     draw_memory(&drawn, of, &random);
+    if (of->passes) {
+        draw_passing(&drawn, &random);
+    }
     drawn.manner = (sim_manner){
         .seed = seed,
         .progress = (unsigned)PICK(&random, 0, 8, 64, 512),

@@ -16,6 +16,7 @@ typedef struct configuration {
     upstream_kind upstream;
     unsigned faults;  /* of 1024 calls how many fail */
     bool takes_turns; /* two threads, all the time; that takes long */
+    bool passes;      /* what some streams give back, only others take */
 } configuration;
 
 /* All there are; the last has no name. */
@@ -51,6 +52,7 @@ typedef struct style {
     unsigned empties;   /* everything is given back, and half of what there is asked for */
     unsigned elsewhere; /* the next operations are a second thread's */
     unsigned turn;      /* at most, operations of that thread at a time */
+    bool is_one_way;    /* the first half of the streams allocates, the others deallocate */
     bool has_legacy;
     bool has_per_thread;
     bool waits_at_end; /* the host waits for all work before the pool is released */

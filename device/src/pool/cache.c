@@ -94,29 +94,42 @@ uint64_t crmm_priv_pool_cache_epoch(const crmm_priv_pool_cache *cache)
                : crmm_priv_pool_stream_epoch(cache->stream);
 }
 
-/* Give the `count` blocks of a class that were put in first to the heaps. */
-static void drop_oldest(crmm_priv_pool_cache *cache, size_t class_index, uint32_t count)
+/* The `count` blocks of a class that were put in first are elsewhere now. */
+static void forget_oldest(crmm_priv_pool_cache *cache, size_t class_index, uint32_t count)
 {
     crmm_priv_pool_shelf *shelf = &cache->shelves[class_index];
 
-    crmm_priv_pool_give_to_heaps(cache->pool, shelf->first, count,
-                                 crmm_priv_pool_cache_owner(cache),
-                                 crmm_priv_pool_cache_epoch(cache));
     shelf->next -= count;
     memmove(shelf->first, shelf->first + count,
             crmm_priv_pool_shelf_count(shelf) * sizeof(*shelf->first));
     __atomic_store_n(&cache->bytes, cache->bytes - count * shelf->bytes, __ATOMIC_RELAXED);
 }
 
-/* The older half of a class, at least one of its blocks. */
+/* Give the `count` blocks of a class that were put in first to the heaps. */
+static void drop_oldest(crmm_priv_pool_cache *cache, size_t class_index, uint32_t count)
+{
+    crmm_priv_pool_give_to_heaps(cache->pool, cache->shelves[class_index].first, count,
+                                 crmm_priv_pool_cache_owner(cache),
+                                 crmm_priv_pool_cache_epoch(cache));
+    forget_oldest(cache, class_index, count);
+}
+
+/* The older half of a class, at least one of its blocks: to other streams that are short of them,
+ * else to the heaps. */
 static void drop_half(crmm_priv_pool_cache *cache, size_t class_index)
 {
     uint32_t count = crmm_priv_pool_shelf_count(&cache->shelves[class_index]);
 
-    if (count > 0) {
-        count = (count + 1) / 2;
-        drop_oldest(cache, class_index, count < MOST_AT_ONCE ? count : MOST_AT_ONCE);
+    if (count == 0) {
+        return;
     }
+    count = (count + 1) / 2;
+    count = count < MOST_AT_ONCE ? count : MOST_AT_ONCE;
+    if (crmm_priv_pool_depot_put(cache, class_index, cache->shelves[class_index].first, count)) {
+        forget_oldest(cache, class_index, count);
+        return;
+    }
+    drop_oldest(cache, class_index, count);
 }
 
 /*

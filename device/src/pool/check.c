@@ -175,6 +175,27 @@ static bool check_epochs(const crmm_priv_pool *pool, const crmm_priv_extents *ex
     return true;
 }
 
+/* Blocks at hand are of their class and nobody's else. */
+static bool check_blocks(const crmm_priv_pool *pool, void *const *blocks, size_t count,
+                         size_t class_index, char *why, size_t size)
+{
+    for (size_t i = 0; i < count; i++) {
+        const void *ptr = blocks[i];
+        const crmm_priv_pool_chunk *chunk = crmm_priv_pool_chunks_find(&pool->chunks, ptr);
+        if (chunk == NULL || crmm_priv_pool_marked_class(chunk, ptr) != UINT32_MAX) {
+            return wrong(why, size, "%p is at hand and handed out, or nowhere", ptr);
+        }
+        const crmm_priv_extents *extents = &chunk->heap->extents;
+        uint32_t index =
+            crmm_priv_extents_lookup(extents, (uintptr_t)ptr >> CRMM_PRIV_POOL_GRANULE_SHIFT);
+        if (index == 0 || extents->all[index].size != crmm_priv_pool_class_size(class_index) ||
+            extents->all[index].is_direct) {
+            return wrong(why, size, "%p is at hand, but no block of class %zu", ptr, class_index);
+        }
+    }
+    return true;
+}
+
 static bool check_caches(const crmm_priv_pool *pool, uint64_t *at_hand, char *why, size_t size)
 {
     for (const crmm_priv_pool_cache *cache = pool->caches; cache != NULL;
@@ -182,20 +203,10 @@ static bool check_caches(const crmm_priv_pool *pool, uint64_t *at_hand, char *wh
         size_t bytes = 0;
         for (uint32_t i = 0; i < CRMM_PRIV_POOL_CLASSES; i++) {
             const crmm_priv_pool_shelf *shelf = &cache->shelves[i];
-            bytes += crmm_priv_pool_shelf_count(shelf) * shelf->bytes;
-            for (void **at = shelf->first; at < shelf->next; at++) {
-                const void *ptr = *at;
-                const crmm_priv_pool_chunk *chunk = crmm_priv_pool_chunks_find(&pool->chunks, ptr);
-                if (chunk == NULL || crmm_priv_pool_marked_class(chunk, ptr) != UINT32_MAX) {
-                    return wrong(why, size, "%p is at hand and handed out, or nowhere", ptr);
-                }
-                const crmm_priv_extents *extents = &chunk->heap->extents;
-                uint32_t index = crmm_priv_extents_lookup(
-                    extents, (uintptr_t)ptr >> CRMM_PRIV_POOL_GRANULE_SHIFT);
-                if (index == 0 || extents->all[index].size != crmm_priv_pool_class_size(i) ||
-                    extents->all[index].is_direct) {
-                    return wrong(why, size, "%p is at hand, but no block of class %u", ptr, i);
-                }
+            uint32_t count = crmm_priv_pool_shelf_count(shelf);
+            bytes += count * shelf->bytes;
+            if (!check_blocks(pool, shelf->first, count, i, why, size)) {
+                return false;
             }
         }
         if (bytes != cache->bytes) {
@@ -203,6 +214,37 @@ static bool check_caches(const crmm_priv_pool *pool, uint64_t *at_hand, char *wh
         }
         *at_hand += bytes;
     }
+    return true;
+}
+
+/* Magazines are neither empty nor from a time to come, and their bytes are counted. */
+static bool check_depot(const crmm_priv_pool *pool, uint64_t *at_hand, char *why, size_t size)
+{
+    size_t bytes = 0;
+
+    for (size_t i = 0; i < CRMM_PRIV_POOL_CLASSES; i++) {
+        const crmm_priv_pool_rack *rack = &pool->depot.racks[i];
+        for (uint32_t k = 0; k < rack->count; k++) {
+            const crmm_priv_pool_magazine *magazine = &rack->magazines[k];
+            const crmm_priv_pool_stream *stream = pool->streams.all[magazine->owner];
+            bool is_from_stream = magazine->owner >= CRMM_PRIV_POOL_FIRST_STREAM;
+            if (magazine->count == 0 || magazine->count > CRMM_PRIV_POOL_MAGAZINE_BLOCKS ||
+                (is_from_stream &&
+                 (stream == NULL || magazine->epoch == 0 || magazine->epoch > stream->epoch))) {
+                return wrong(why, size, "a magazine of %u blocks is from epoch %llu of stream %u",
+                             magazine->count, (unsigned long long)magazine->epoch, magazine->owner);
+            }
+            bytes += magazine->count * crmm_priv_pool_class_bytes(i);
+            if (!check_blocks(pool, magazine->blocks, magazine->count, i, why, size)) {
+                return false;
+            }
+        }
+    }
+    if (bytes != pool->depot.bytes) {
+        return wrong(why, size, "the depot has %zu bytes and counted %zu", bytes,
+                     pool->depot.bytes);
+    }
+    *at_hand += bytes;
     return true;
 }
 
@@ -222,7 +264,7 @@ bool crmm_priv_pool_check(const crmm_resource *resource, char *why, size_t size)
         granules += extents->used_granules + extents->free_granules + extents->busy_granules;
         used += extents->used_granules;
     }
-    if (!check_caches(pool, &at_hand, why, size)) {
+    if (!check_caches(pool, &at_hand, why, size) || !check_depot(pool, &at_hand, why, size)) {
         return false;
     }
     if (granules << CRMM_PRIV_POOL_GRANULE_SHIFT != pool->held) {

@@ -73,7 +73,17 @@ static void add_heaps(crmm_priv_pool *pool, figures *sum)
     }
 }
 
-static void add_caches(crmm_priv_pool *pool, figures *sum)
+static void add_magazine(const crmm_priv_pool_magazine *magazine, size_t class_index, void *data)
+{
+    figures *sum = data;
+    uint64_t bytes = magazine->count * crmm_priv_pool_class_bytes(class_index);
+
+    sum->at_hand += bytes;
+    sum->at_hand_on_streams += magazine->owner >= CRMM_PRIV_POOL_FIRST_STREAM ? bytes : 0;
+    sum->at_hand_count += magazine->count;
+}
+
+static void add_at_hand(crmm_priv_pool *pool, figures *sum)
 {
     crmm_priv_pool_stop_caches(pool);
     for (crmm_priv_pool_cache *cache = pool->caches; cache != NULL; cache = cache->next_of_pool) {
@@ -83,6 +93,7 @@ static void add_caches(crmm_priv_pool *pool, figures *sum)
             sum->at_hand_count += crmm_priv_pool_shelf_count(&cache->shelves[i]);
         }
     }
+    crmm_priv_pool_depot_for_each(pool, add_magazine, sum);
     crmm_priv_pool_resume_caches(pool);
 }
 
@@ -92,7 +103,7 @@ crmm_status crmm_priv_pool_info(const crmm_resource *resource, crmm_memory_info 
     figures sum = {0};
 
     add_heaps(pool, &sum);
-    add_caches(pool, &sum);
+    add_at_hand(pool, &sum);
     size_t used = crmm_priv_pool_bytes_of(sum.used);
     info->live = used > sum.at_hand ? used - (size_t)sum.at_hand : 0;
     info->allocations =
@@ -127,7 +138,7 @@ crmm_status crmm_pool_memory_resource_statistics(const crmm_resource *resource,
                     "%s: statistics is NULL, or its struct_size is not set", who);
     }
     add_heaps(pool, &sum);
-    add_caches(pool, &sum);
+    add_at_hand(pool, &sum);
     all.holes = crmm_priv_pool_bytes_of(sum.holes);
     all.at_hand = sum.at_hand;
     all.streams = crmm_priv_pool_streams_end(&pool->streams) - CRMM_PRIV_POOL_FIRST_STREAM;
@@ -148,6 +159,22 @@ crmm_status crmm_pool_memory_resource_statistics(const crmm_resource *resource,
 }
 
 /* ---- streams ---- */
+
+typedef struct stream_list {
+    crmm_pool_stream *all;
+    uint32_t end;
+} stream_list;
+
+static void add_magazine_of_stream(const crmm_priv_pool_magazine *magazine, size_t class_index,
+                                   void *data)
+{
+    const stream_list *list = data;
+
+    if (magazine->owner >= CRMM_PRIV_POOL_FIRST_STREAM && magazine->owner < list->end) {
+        list->all[magazine->owner].at_hand +=
+            magazine->count * crmm_priv_pool_class_bytes(class_index);
+    }
+}
 
 /* What all streams gave back, by their numbers. */
 static void add_streams(crmm_priv_pool *pool, crmm_pool_stream *all, uint32_t end)
@@ -170,6 +197,8 @@ static void add_streams(crmm_priv_pool *pool, crmm_pool_stream *all, uint32_t en
             all[cache->stream->index].at_hand += cache->bytes;
         }
     }
+    stream_list list = {.all = all, .end = end};
+    crmm_priv_pool_depot_for_each(pool, add_magazine_of_stream, &list);
     crmm_priv_pool_resume_caches(pool);
 }
 

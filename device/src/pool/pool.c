@@ -104,7 +104,7 @@ size_t crmm_priv_pool_cached(crmm_priv_pool *pool)
         bytes += __atomic_load_n(&cache->bytes, __ATOMIC_RELAXED);
     }
     pthread_mutex_unlock(&pool->mutex);
-    return bytes;
+    return bytes + __atomic_load_n(&pool->depot.bytes, __ATOMIC_RELAXED);
 }
 
 size_t crmm_priv_pool_live(crmm_priv_pool *pool)

@@ -9,8 +9,10 @@
  *   heaps     free and used extents within the chunks; threads that collide get one each
  *   streams   how far the work on each stream has come
  *   caches    blocks at hand, one cache for each thread and stream
+ *   depot     blocks that go from cache to cache
  *
- * Locks, in the order in which a thread may take them: a cache's, one heap's, a stream's. Of a
+ * Locks, in the order in which a thread may take them: a cache's, one heap's, a stream's, or a
+ * rack's of the depot, under which no other is taken. Of a
  * second heap, or another thread's cache, only a try is allowed. None is held across a call of
  * CUDA's or of upstream's; who changes memory there marks it busy and comes back.
  */
@@ -24,6 +26,7 @@
 #include <crmm/internal/resource.h>
 
 #include "chunks.h"
+#include "depot.h"
 #include "extents.h"
 #include "size_class.h"
 #include "spin.h"
@@ -103,6 +106,7 @@ struct crmm_priv_pool {
     uint16_t solo;           /* the only stream there is, see extents.h */
     bool had_sync;           /* there was a sync call */
     crmm_priv_pool_streams streams;
+    crmm_priv_pool_depot depot;
 };
 
 /* The class, for messages: a pool is also what other classes are made of. */
@@ -171,7 +175,7 @@ uint64_t crmm_priv_pool_next_serial(void);
 
 /* ---- figures ---- */
 
-/* All bytes at hand in caches. */
+/* All bytes at hand, in caches and in the depot. */
 size_t crmm_priv_pool_cached(crmm_priv_pool *pool);
 
 /* Bytes handed out, for which the pool's lock is not held. */

@@ -134,7 +134,7 @@ static bool is_idle(void *context, uint16_t owner)
         idle = (set == NULL || set->count == 0) && heap->extents.leaving == 0;
         crmm_priv_pool_heap_unlock(heap);
     }
-    return idle;
+    return idle && !crmm_priv_pool_depot_has(pool, owner);
 }
 
 /* The heap with the fewest users; the pool's lock is held. */
@@ -401,7 +401,7 @@ static size_t flush_own(crmm_priv_pool *pool)
 
 size_t crmm_priv_pool_flush_all(crmm_priv_pool *pool)
 {
-    size_t bytes = flush_own(pool);
+    size_t bytes = flush_own(pool) + crmm_priv_pool_depot_flush(pool);
 
     if (!has_cached(pool)) {
         return bytes;

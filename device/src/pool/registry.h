@@ -96,7 +96,7 @@ static inline crmm_priv_pool_cache *crmm_priv_pool_cache_behind(const crmm_priv_
 void crmm_priv_pool_stop_caches(crmm_priv_pool *pool);
 void crmm_priv_pool_resume_caches(crmm_priv_pool *pool);
 
-/* Give all blocks of all caches to the heaps. Bytes. */
+/* Give all blocks of all caches, and of the depot, to the heaps. Bytes. */
 size_t crmm_priv_pool_flush_all(crmm_priv_pool *pool);
 
 /* Let the next call on every stream but one mark what it gave back, and give it to the heaps. */

@@ -7,16 +7,23 @@ static const crmm_priv_pool_stream *owner_of(const crmm_priv_pool_request *reque
     return crmm_priv_pool_stream_of(&request->pool->streams, extent->owner);
 }
 
-bool crmm_priv_pool_may_use(const crmm_priv_pool_request *request, const crmm_priv_extent *extent)
+bool crmm_priv_pool_may_use_from(const crmm_priv_pool_request *request,
+                                 crmm_priv_extent_source from)
 {
-    if (extent->state != CRMM_PRIV_POOL_FREE) {
-        return false;
-    }
-    if (extent->owner == CRMM_PRIV_POOL_CLEAN || extent->owner == crmm_priv_pool_owner(request)) {
+    if (from.owner == CRMM_PRIV_POOL_CLEAN || from.owner == crmm_priv_pool_owner(request)) {
         return true;
     }
-    return request->stream != NULL && extent->owner >= CRMM_PRIV_POOL_FIRST_STREAM &&
-           extent->epoch <= crmm_priv_pool_stream_seen(request->stream, owner_of(request, extent));
+    return request->stream != NULL && from.owner >= CRMM_PRIV_POOL_FIRST_STREAM &&
+           from.epoch <=
+               crmm_priv_pool_stream_seen(
+                   request->stream, crmm_priv_pool_stream_of(&request->pool->streams, from.owner));
+}
+
+bool crmm_priv_pool_may_use(const crmm_priv_pool_request *request, const crmm_priv_extent *extent)
+{
+    const crmm_priv_extent_source from = {.owner = extent->owner, .epoch = extent->epoch};
+
+    return extent->state == CRMM_PRIV_POOL_FREE && crmm_priv_pool_may_use_from(request, from);
 }
 
 bool crmm_priv_pool_could_use(const crmm_priv_pool_request *request, const crmm_priv_extent *extent)

@@ -44,6 +44,10 @@ static inline uint64_t crmm_priv_pool_need(const crmm_priv_pool_request *request
  * owner up to when it was given back. */
 bool crmm_priv_pool_may_use(const crmm_priv_pool_request *request, const crmm_priv_extent *extent);
 
+/* The same for what an owner gave back in an epoch. */
+bool crmm_priv_pool_may_use_from(const crmm_priv_pool_request *request,
+                                 crmm_priv_extent_source from);
+
 /* Whether it may be used at once, or after a wait on the GPU. */
 bool crmm_priv_pool_could_use(const crmm_priv_pool_request *request,
                               const crmm_priv_extent *extent);

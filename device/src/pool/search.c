@@ -109,7 +109,11 @@ void *crmm_priv_pool_take_others(const request *req, crmm_priv_pool_heap *heap, 
     crmm_priv_extent_source sources[MOST_SOURCES];
     size_t count = add_seen_sources(req, sources, 0);
 
-    return count == 0 ? NULL : crmm_priv_pool_take(req, heap, sources, count, is_direct);
+    void *ptr = count == 0 ? NULL : crmm_priv_pool_take(req, heap, sources, count, is_direct);
+    if (ptr != NULL && !is_direct) {
+        crmm_priv_pool_depot_want(req);
+    }
+    return ptr;
 }
 
 static void *take_seen(const request *req, crmm_priv_pool_heap *heap, bool is_direct)
@@ -243,6 +247,9 @@ void *crmm_priv_pool_search(const request *req, bool is_direct)
 
     crmm_priv_pool_settle_streams(req->pool);
     void *ptr = crmm_priv_pool_look(req, req->heap, is_direct);
+    if (ptr == NULL && !is_direct) {
+        ptr = crmm_priv_pool_depot_wait(req);
+    }
     if (ptr == NULL) {
         ptr = steal(req, req->heap, is_direct);
     }
@@ -256,6 +263,9 @@ void *crmm_priv_pool_search(const request *req, bool is_direct)
         if (ptr == NULL) {
             ptr = steal(req, other, is_direct);
         }
+    }
+    if (ptr != NULL && !is_direct) {
+        crmm_priv_pool_depot_want(req);
     }
     return ptr;
 }

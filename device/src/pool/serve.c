@@ -356,6 +356,10 @@ crmm_priv_pool_growth crmm_priv_pool_serve(crmm_priv_pool *pool, crmm_priv_pool_
                    .is_thrifty = pool->is_tight && !pool->is_in_place};
     size_t count = crmm_priv_pool_near_sources(&req, sources);
 
+    *ptr = is_direct ? NULL : crmm_priv_pool_depot_take(&req, extra, more);
+    if (*ptr != NULL) {
+        return growth;
+    }
     if (is_time_to_settle(pool, size)) {
         /* What others had is clean then, and lies in one piece with its neighbours. */
         crmm_priv_pool_settle_some(pool, cache->stream);
@@ -381,6 +385,9 @@ crmm_priv_pool_growth crmm_priv_pool_serve(crmm_priv_pool *pool, crmm_priv_pool_
         found = crmm_priv_pool_take_others(&req, req.heap, is_direct);
     }
     crmm_priv_pool_heap_unlock(req.heap);
+    if (found == NULL && !is_direct) {
+        found = crmm_priv_pool_depot_ask(&req, extra, &fetched);
+    }
     *more = fetched;
     if (found == NULL) {
         req.is_thorough = true;

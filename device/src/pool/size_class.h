@@ -32,6 +32,12 @@ static inline size_t crmm_priv_pool_class_of_bytes(size_t bytes)
     return (highest - 4) * 8 + (less >> (highest - 3)) + 8;
 }
 
+/* The class of a block of 1 to CRMM_PRIV_POOL_LARGEST_CLASS granules. */
+static inline size_t crmm_priv_pool_class_of_granules(uint32_t granules)
+{
+    return crmm_priv_pool_class_of_bytes((size_t)granules << CRMM_PRIV_POOL_GRANULE_SHIFT);
+}
+
 /* The granules of a block of a class. */
 static inline uint32_t crmm_priv_pool_class_size(size_t class_index)
 {

@@ -97,51 +97,86 @@ typedef struct at_hand {
     bool is_pending; /* it was given back on a stream */
 } at_hand;
 
-static size_t count_at_hand(const crmm_priv_pool *pool)
-{
-    size_t count = 0;
+typedef struct at_hand_list {
+    crmm_priv_pool *pool;
+    at_hand *all;
+    size_t count, capacity;
+} at_hand_list;
 
-    for (const crmm_priv_pool_cache *cache = pool->caches; cache != NULL;
-         cache = cache->next_of_pool) {
-        for (size_t i = 0; i < CRMM_PRIV_POOL_CLASSES; i++) {
-            count += crmm_priv_pool_shelf_count(&cache->shelves[i]);
-        }
-    }
-    return count;
+static void count_magazine(const crmm_priv_pool_magazine *magazine, size_t class_index, void *data)
+{
+    at_hand_list *list = data;
+
+    (void)class_index;
+    list->capacity += magazine->count;
 }
 
-static void copy_at_hand(const crmm_priv_pool *pool, at_hand *all)
+/* At most: magazines may go meanwhile, but none comes. */
+static void count_at_hand(at_hand_list *list)
 {
-    for (const crmm_priv_pool_cache *cache = pool->caches; cache != NULL;
+    for (const crmm_priv_pool_cache *cache = list->pool->caches; cache != NULL;
          cache = cache->next_of_pool) {
-        const at_hand one = {.stream_id = cache->stream != NULL ? id_of(cache->stream) : 0,
-                             .is_pending = cache->stream != NULL};
         for (size_t i = 0; i < CRMM_PRIV_POOL_CLASSES; i++) {
-            uint32_t count = crmm_priv_pool_shelf_count(&cache->shelves[i]);
-            for (uint32_t k = 0; k < count; k++, all++) {
-                *all = one;
-                all->ptr = cache->shelves[i].first[k];
-            }
+            list->capacity += crmm_priv_pool_shelf_count(&cache->shelves[i]);
         }
     }
+    crmm_priv_pool_depot_for_each(list->pool, count_magazine, list);
+}
+
+/* Blocks that were given back on a stream; NULL: on none. */
+static void copy_blocks(at_hand_list *list, const crmm_priv_pool_stream *stream, void *const *those,
+                        size_t count)
+{
+    for (size_t i = 0; i < count && list->count < list->capacity; i++) {
+        list->all[list->count++] = (at_hand){.ptr = those[i],
+                                             .stream_id = stream != NULL ? id_of(stream) : 0,
+                                             .is_pending = stream != NULL};
+    }
+}
+
+static void copy_magazine(const crmm_priv_pool_magazine *magazine, size_t class_index, void *data)
+{
+    at_hand_list *list = data;
+    const crmm_priv_pool_stream *stream =
+        magazine->owner >= CRMM_PRIV_POOL_FIRST_STREAM
+            ? crmm_priv_pool_stream_of(&list->pool->streams, magazine->owner)
+            : NULL;
+
+    (void)class_index;
+    copy_blocks(list, stream, magazine->blocks, magazine->count);
+}
+
+static void copy_at_hand(at_hand_list *list)
+{
+    for (const crmm_priv_pool_cache *cache = list->pool->caches; cache != NULL;
+         cache = cache->next_of_pool) {
+        for (size_t i = 0; i < CRMM_PRIV_POOL_CLASSES; i++) {
+            copy_blocks(list, cache->stream, cache->shelves[i].first,
+                        crmm_priv_pool_shelf_count(&cache->shelves[i]));
+        }
+    }
+    crmm_priv_pool_depot_for_each(list->pool, copy_magazine, list);
 }
 
 /* All that is at hand at one moment; NULL: no host memory. */
 static at_hand *list_at_hand(crmm_priv_pool *pool, size_t *count)
 {
+    at_hand_list list = {.pool = pool};
+
     crmm_priv_pool_stop_caches(pool);
-    *count = count_at_hand(pool);
-    at_hand *all = malloc((*count > 0 ? *count : 1) * sizeof(*all));
-    if (all != NULL) {
-        copy_at_hand(pool, all);
+    count_at_hand(&list);
+    list.all = malloc((list.capacity > 0 ? list.capacity : 1) * sizeof(*list.all));
+    if (list.all != NULL) {
+        copy_at_hand(&list);
     }
     crmm_priv_pool_resume_caches(pool);
-    return all;
+    *count = list.count;
+    return list.all;
 }
 
 /* Whose they are, and whether work may be pending: only what came back without a stream is sure to
  * be complete. What has left its cache, or come to it, between the two looks is left as it is. */
-static bool add_caches(crmm_priv_pool *pool, const blocks *list)
+static bool correct_at_hand(crmm_priv_pool *pool, const blocks *list)
 {
     size_t count = 0;
     at_hand *all = list_at_hand(pool, &count);
@@ -171,7 +206,7 @@ static bool make_list(crmm_priv_pool *pool, blocks *list)
     if (list->count > 0) {
         qsort(list->all, list->count, sizeof(*list->all), by_address);
     }
-    return add_caches(pool, list);
+    return correct_at_hand(pool, list);
 }
 
 crmm_status crmm_priv_pool_snapshot(crmm_priv_pool *pool,

@@ -239,7 +239,7 @@ CRMM_API CRMM_NODISCARD crmm_status crmm_pool_memory_resource_export(const crmm_
 typedef struct crmm_pool_statistics {
     size_t struct_size;    /**< set by the caller to sizeof(crmm_pool_statistics) */
     uint64_t holes;        /**< bytes of address space without memory within the pool's ranges */
-    uint64_t at_hand;      /**< bytes that threads keep in their caches */
+    uint64_t at_hand;      /**< bytes that threads keep in their caches, or pass to each other */
     uint64_t streams;      /**< streams that the pool knows */
     uint64_t heaps;        /**< heaps that threads are spread over */
     uint64_t growths;      /**< times that memory was taken from upstream */
@@ -271,7 +271,7 @@ typedef struct crmm_pool_stream {
     uint64_t stream_id; /**< CUDA's id of the stream; 0: the default stream's */
     uint64_t pending;   /**< bytes that others can get when they have waited, or the work is known
                              to be complete */
-    uint64_t at_hand;   /**< bytes that threads keep in their caches for it */
+    uint64_t at_hand;   /**< bytes of it that threads keep in their caches, or pass to each other */
 } crmm_pool_stream;
 
 /**

@@ -28,6 +28,7 @@ expect_held() {
 
 expect_held pool+vmm 1050
 expect_held pool:tight=1+vmm 1020
+expect_held pool+cuda 1200
 expect_held pool:tight=1+cuda 1100
 
 finish

@@ -8,7 +8,11 @@
 
 static const size_t SMALLEST_STEP = (size_t)2 << 20; /* what a chunk has at least */
 static const size_t SHARED = (size_t)20 << 20;       /* chunks up to here have many blocks */
-static const size_t LARGEST_STEP = (size_t)1 << 30;  /* more only for a request that needs it */
+enum {
+    STEPS = 16,    /* chunks that a pool has, about */
+    OWN_SHARE = 16 /* of a step, what a block has that gets a chunk of its own */
+};
+static const size_t LARGEST_STEP = (size_t)1 << 30; /* more only for a request that needs it */
 
 crmm_status crmm_priv_pool_add_chunk(crmm_priv_pool *pool, crmm_priv_pool_heap *heap, size_t bytes,
                                      bool has_one_block)
@@ -48,16 +52,19 @@ crmm_status crmm_priv_pool_add_chunk(crmm_priv_pool *pool, crmm_priv_pool_heap *
                       crmm_priv_pool_name(pool));
 }
 
-/* How large a chunk to ask for: an eighth of the pool, and at least what is needed. */
+/* How large a chunk to ask for: a sixteenth of the pool. A block that would have most of one, or is
+ * large beside it, has one of its own, which can go back with it. */
 static size_t step_of(const crmm_priv_pool *pool, size_t need)
 {
-    size_t step = pool->is_tight ? pool->page : crmm_priv_pool_held(pool) / 8;
+    size_t step = pool->is_tight ? pool->page : crmm_priv_pool_held(pool) / STEPS;
 
     step = step > LARGEST_STEP ? LARGEST_STEP : step;
     step = step < pool->page ? pool->page : step;
     if (pool->target > crmm_priv_pool_held(pool) &&
         pool->target - crmm_priv_pool_held(pool) > step) {
         step = pool->target - crmm_priv_pool_held(pool);
+    } else if (need > SHARED && need > step / OWN_SHARE) {
+        step = need;
     }
     step = step < need ? need : step;
     return crmm_priv_pool_round_up(step, pool->unit != 0 ? pool->unit : SMALLEST_STEP);

@@ -18,14 +18,19 @@ typedef struct candidate {
     uint64_t at;
 } candidate;
 
+/* The tightest, then the one at the lowest address. */
+static bool is_better(const crmm_priv_extent *extent, const candidate *best)
+{
+    return extent->size < best->size || (extent->size == best->size && extent->at < best->at);
+}
+
 /* The tightest fit among the first extents of a bin, then the one at the lowest address. */
 static void search_bin(const crmm_priv_extents *extents, uint32_t index, uint32_t size,
                        uint32_t alignment, uint64_t epoch, candidate *best)
 {
     for (int i = 0; i < MOST_PROBES && index != NONE; i++) {
         const crmm_priv_extent *extent = get(extents, index);
-        if (extent->epoch <= epoch && fits(extent, size, alignment) &&
-            (extent->size < best->size || (extent->size == best->size && extent->at < best->at))) {
+        if (extent->epoch <= epoch && fits(extent, size, alignment) && is_better(extent, best)) {
             *best = (candidate){.index = index, .size = extent->size, .at = extent->at};
         }
         index = extent->bin_after;
@@ -123,7 +128,7 @@ static void keep_tightest(const crmm_priv_extent *extent, uint32_t index, void *
 {
     tightest *found = data;
 
-    if (extent->size < found->best.size && fits(extent, found->size, found->alignment)) {
+    if (is_better(extent, &found->best) && fits(extent, found->size, found->alignment)) {
         found->best = (candidate){.index = index, .size = extent->size, .at = extent->at};
     }
 }
@@ -132,8 +137,9 @@ uint32_t crmm_priv_extents_find_any(const crmm_priv_extents *extents, uint32_t s
                                     uint32_t alignment, const crmm_priv_extent_source *sources,
                                     size_t source_count)
 {
-    tightest found = {
-        .size = size, .alignment = alignment, .best = {.index = NONE, .size = UINT32_MAX}};
+    tightest found = {.size = size,
+                      .alignment = alignment,
+                      .best = {.index = NONE, .size = UINT32_MAX, .at = UINT64_MAX}};
 
     for_each_fit(extents, size, sources, source_count, keep_tightest, &found);
     return found.best.index;
@@ -152,8 +158,8 @@ static void keep_thrifty(const crmm_priv_extent *extent, uint32_t index, void *d
     bool is_whole = extent->before == NONE && extent->after == NONE;
     candidate *best = is_whole ? &found->whole : &found->part;
 
-    if (extent->size < best->size && ((is_whole && extent->size <= found->most) ||
-                                      !found->has_one_block(found->chunks, extent->at))) {
+    if (is_better(extent, best) && ((is_whole && extent->size <= found->most) ||
+                                    !found->has_one_block(found->chunks, extent->at))) {
         *best = (candidate){.index = index, .size = extent->size, .at = extent->at};
     }
 }
@@ -164,7 +170,7 @@ uint32_t crmm_priv_extents_find_thrifty(const crmm_priv_extents *extents, uint32
                                         bool (*has_one_block)(const void *chunks, uint64_t at),
                                         const void *chunks)
 {
-    const candidate none = {.index = NONE, .size = UINT32_MAX};
+    const candidate none = {.index = NONE, .size = UINT32_MAX, .at = UINT64_MAX};
     thrifty found = {.part = none,
                      .whole = none,
                      .most = most,

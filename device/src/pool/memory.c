@@ -12,10 +12,12 @@
 #include "page_memory.h"
 
 enum {
-    SLACK = 25,        /* the pool may hold 4 % more than was ever live before memory is moved */
-    TIGHT_SLACK = 100, /* and 1 % */
-    CHUNK_SLACK = 2,   /* half as much again, before idle chunks are given back */
-    MOVES_PER_PAGE = 8 /* that was moved, for a page of slack more */
+    SLACK = 25,          /* the pool may hold 4 % more than was ever live before memory is moved */
+    TIGHT_SLACK = 100,   /* and 1 % */
+    CHUNK_SLACK = 16,    /* and a sixteenth, before idle chunks go back; at first */
+    MOST_SLACK = 2,      /* and never more than half */
+    WAYS_PER_BYTE = 128, /* bytes of such chunks, for one more of slack */
+    MOVES_PER_PAGE = 8   /* that was moved, for a page of slack more */
 };
 
 /* Bytes of slack at first: moving a page takes as long in a large pool as in a small one. */
@@ -29,8 +31,13 @@ static const size_t LARGEST_STEP = (size_t)1 << 30; /* given back at a time */
  * moving goes on, it is granted more, so that all of it together takes a bounded time. */
 static size_t slack_of(const crmm_priv_pool *pool, size_t peak)
 {
+    if (!pool->is_in_place && pool->is_tight) {
+        return peak / TIGHT_SLACK;
+    }
     if (!pool->is_in_place) {
-        return peak / (pool->is_tight ? TIGHT_SLACK : CHUNK_SLACK);
+        size_t slack =
+            peak / CHUNK_SLACK + __atomic_load_n(&pool->made_way, __ATOMIC_RELAXED) / WAYS_PER_BYTE;
+        return slack < peak / MOST_SLACK ? slack : peak / MOST_SLACK;
     }
     size_t slack = peak / (pool->is_tight ? TIGHT_SLACK : SLACK);
     uint64_t moves = __atomic_load_n(&pool->moves, __ATOMIC_RELAXED);

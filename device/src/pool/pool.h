@@ -102,6 +102,7 @@ struct crmm_priv_pool {
     size_t held, peak_held, peak_live;
     size_t peak_told; /* as crmm_resource_info() has it */
     uint64_t growths, moves, releases;
+    uint64_t made_way;       /* bytes of idle chunks that went back before others came */
     uint64_t stranded_epoch; /* of memory whose stream is not known any more */
     uint16_t solo;           /* the only stream there is, see extents.h */
     bool had_sync;           /* there was a sync call */

@@ -26,16 +26,27 @@ bool crmm_priv_pool_is_too_good(const request *req, const crmm_priv_extent *exte
            crmm_priv_pool_granules_of(chunk->bytes) > crmm_priv_pool_thrifty_most(req->size);
 }
 
-/* The extent that fits best. */
+/* Whether something else would do as well as an extent, which nothing but this block would keep
+ * from going back. */
+static bool is_idle_chunk(const crmm_priv_extent *extent)
+{
+    return extent->before == 0 && extent->after == 0;
+}
+
+/* The extent that fits best. Where that is a chunk of its own, all are looked at. */
 static uint32_t find(const request *req, const crmm_priv_extents *extents,
                      const crmm_priv_extent_source *sources, size_t count)
 {
-    if (req->is_thrifty && req->alignment == 1) {
-        return crmm_priv_extents_find_thrifty(extents, req->size,
-                                              (uint32_t)crmm_priv_pool_thrifty_most(req->size),
-                                              sources, count, has_one_block, &req->pool->chunks);
+    uint32_t index = crmm_priv_extents_find(extents, req->size, req->alignment, sources, count);
+
+    if (index == 0 || !req->is_thrifty || req->alignment != 1 ||
+        (!is_idle_chunk(&extents->all[index]) &&
+         !crmm_priv_pool_is_too_good(req, &extents->all[index]))) {
+        return index;
     }
-    return crmm_priv_extents_find(extents, req->size, req->alignment, sources, count);
+    return crmm_priv_extents_find_thrifty(extents, req->size,
+                                          (uint32_t)crmm_priv_pool_thrifty_most(req->size), sources,
+                                          count, has_one_block, &req->pool->chunks);
 }
 
 /* Whether a block is placed in a row of neighbours, whosever they are: as low as it can be, large

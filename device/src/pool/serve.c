@@ -105,7 +105,8 @@ static void make_way(const request *req)
          pool->is_tight && waits > 0 && crmm_priv_pool_wait_for_oldest(pool); waits--) {
     }
     crmm_priv_pool_settle_streams(pool);
-    (void)crmm_priv_pool_release(pool, limit > need ? limit - need : 0);
+    size_t released = crmm_priv_pool_release(pool, limit > need ? limit - need : 0);
+    (void)__atomic_fetch_add(&pool->made_way, released, __ATOMIC_RELAXED);
 }
 
 /* Grow until the request can be served. NULL: it is at its maximum, or upstream refuses. */
@@ -353,7 +354,7 @@ crmm_priv_pool_growth crmm_priv_pool_serve(crmm_priv_pool *pool, crmm_priv_pool_
                    .handle = handle,
                    .size = size,
                    .alignment = alignment,
-                   .is_thrifty = pool->is_tight && !pool->is_in_place};
+                   .is_thrifty = !pool->is_in_place};
     size_t count = crmm_priv_pool_near_sources(&req, sources);
 
     *ptr = is_direct ? NULL : crmm_priv_pool_depot_take(&req, extra, more);

@@ -11,6 +11,7 @@
 #include "pool/serve.h"
 #include "pool/settle.h"
 #include "pool/stream_id.h"
+#include "pool/wait.h"
 
 static crmm_priv_pool *pool_of(crmm_resource *resource)
 {

@@ -58,6 +58,61 @@ Test(emulation_pool_waits, the_rest_of_an_old_block_is_there_before_newer_work_i
     expect_equal(cudart_emulated_violations(), 0);
 }
 
+/* Two blocks that would do, each held up on its stream; the one with the earlier fence is let go.
+ */
+static void expect_earlier(size_t lower_bytes, size_t upper_bytes, bool is_lower_earlier)
+{
+    const size_t bytes[2] = {lower_bytes, upper_bytes};
+    size_t earlier = is_lower_earlier ? 0 : 1;
+    cudaStream_t streams[2] = {make_stream(), make_stream()};
+    void *blocks[2];
+    void *ptr = NULL;
+    gate gates[2];
+
+    crmm_resource *pool = make_pool(crmm_cuda_memory_resource(), .initial_pool_size = 24 * MIB,
+                                    .maximum_pool_size = 24 * MIB);
+    cudart_emulated_set_option("host_threads", 1); /* two gates are closed at a time */
+    for (size_t i = 0; i < 2; i++) {
+        blocks[i] = take(pool, streams[i], bytes[i]);
+        gate_close(&gates[i], streams[i]);
+    }
+    void *rest = take(pool, streams[0], 24 * MIB - lower_bytes - upper_bytes);
+    for (size_t i = 0; i < 2; i++) {
+        size_t k = i == 0 ? earlier : 1 - earlier;
+        crmm_deallocate(pool, streams[k], blocks[k], bytes[k], 256);
+        expect_success(crmm_pool_memory_resource_retire_stream(pool, streams[k]));
+    }
+    pthread_t opener = gate_open_later(&gates[earlier]);
+    expect_success(crmm_allocate_sync(pool, 6 * MIB, 256, &ptr));
+    cr_assert(ptr == blocks[earlier]);
+    cr_assert(cudaStreamQuery(streams[1 - earlier]) == cudaErrorNotReady);
+    expect_equal(statistics_of(pool).synchronizes, 1);
+    gate_open(&gates[1 - earlier]);
+    cr_assert(pthread_join(opener, NULL) == 0);
+    crmm_deallocate_sync(pool, ptr, 6 * MIB, 256);
+    crmm_deallocate(pool, streams[0], rest, 24 * MIB - lower_bytes - upper_bytes, 256);
+    crmm_resource_release(&pool);
+    for (size_t i = 0; i < 2; i++) {
+        cuda(cudaStreamDestroy(streams[i]));
+    }
+    expect_equal(cudart_emulated_violations(), 0);
+}
+
+/* User report 20: what is let go of first serves, wherever it lies. */
+Test(emulation_pool_waits, the_earlier_of_two_fences_is_waited_for, .timeout = 20)
+{
+    expect_earlier(8 * MIB, 8 * MIB, true);
+    expect_earlier(8 * MIB, 8 * MIB, false);
+}
+
+/* And however well it fits. */
+Test(emulation_pool_waits, the_earlier_of_two_fences_is_waited_for_though_the_other_fits_better,
+     .timeout = 20)
+{
+    expect_earlier(8 * MIB, 6 * MIB, true);
+    expect_earlier(6 * MIB, 8 * MIB, false);
+}
+
 /* ---- a thread that comes while another waits ---- */
 
 typedef struct meeting {

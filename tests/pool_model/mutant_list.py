@@ -76,6 +76,7 @@ STREAMS = SOURCES + 'streams.c'
 SEARCH = SOURCES + 'search.h'
 GATHER = SOURCES + 'gather.c'
 SETTLE = SOURCES + 'settle.c'
+WAIT = SOURCES + 'wait.c'
 EXTENTS = SOURCES + 'extents.c'
 EXTENTS_SEARCH = SOURCES + 'extents_search.c'
 EXTENTS_ROWS = SOURCES + 'extents_rows.c'
@@ -157,13 +158,13 @@ POOL = [
            '__atomic_load_n(&stream->fenced, __ATOMIC_ACQUIRE), most);'),
     Mutant('pool: neighbours are joined before the wait', GATHER,
            'if (any && found.waits.count == 0) {', 'if (any) {'),
-    Mutant('pool: who waits for all leaves the epochs open', SETTLE,
+    Mutant('pool: who waits for all leaves the epochs open', WAIT,
            '''        closed[i] = __atomic_fetch_add(&crmm_priv_pool_stream_of(&pool->streams, i)->epoch, 1,
                                        __ATOMIC_ACQ_REL);
 ''',
            '''        closed[i] = crmm_priv_pool_stream_epoch(crmm_priv_pool_stream_of(&pool->streams, i));
 '''),
-    Mutant('pool: who waits for all ends the epochs late', SETTLE,
+    Mutant('pool: who waits for all ends the epochs late', WAIT,
            'crmm_priv_pool_stream_of(&pool->streams, i), closed[i]);',
            'crmm_priv_pool_stream_of(&pool->streams, i), closed[i] + 1);'),
     Mutant('pool: sync calls take what is pending', SEARCH,

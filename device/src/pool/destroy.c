@@ -13,6 +13,7 @@
 #include "memory.h"
 #include "registry.h"
 #include "settle.h"
+#include "wait.h"
 
 static void free_parts(crmm_priv_pool *pool)
 {

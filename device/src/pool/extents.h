@@ -138,6 +138,11 @@ uint32_t crmm_priv_extents_find_any(const crmm_priv_extents *extents, uint32_t s
                                     uint32_t alignment, const crmm_priv_extent_source *sources,
                                     size_t source_count);
 
+/* Of one source, the free extent that was given back first of those that fit, or at least one of
+ * them; 0: none. */
+uint32_t crmm_priv_extents_find_oldest(const crmm_priv_extents *extents, uint32_t size,
+                                       uint32_t alignment, crmm_priv_extent_source source);
+
 /* The tightest one within a chunk that has something else in it; else a chunk that is free as a
  * whole. Of chunks for one block at a time, only one that is free as a whole and not larger than
  * `most` granules; `has_one_block` tells whether the chunk that an address lies in is such a one.

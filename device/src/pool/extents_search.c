@@ -145,6 +145,23 @@ uint32_t crmm_priv_extents_find_any(const crmm_priv_extents *extents, uint32_t s
     return found.best.index;
 }
 
+uint32_t crmm_priv_extents_find_oldest(const crmm_priv_extents *extents, uint32_t size,
+                                       uint32_t alignment, crmm_priv_extent_source source)
+{
+    enum { MOST_VISITS = 4096 };
+    const crmm_priv_extent_set *set = crmm_priv_extents_set(extents, source.owner);
+    uint32_t index = set == NULL ? NONE : set->oldest;
+
+    for (int i = 0; i < MOST_VISITS && index != NONE; i++) {
+        const crmm_priv_extent *extent = get(extents, index);
+        if (extent->epoch <= source.epoch && fits(extent, size, alignment)) {
+            return index;
+        }
+        index = extent->age_after;
+    }
+    return index == NONE ? NONE : crmm_priv_extents_find_any(extents, size, alignment, &source, 1);
+}
+
 typedef struct thrifty {
     candidate part, whole; /* of a chunk */
     uint32_t most;         /* size of one for one block */

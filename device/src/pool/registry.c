@@ -7,6 +7,7 @@
 #include "fences.h"
 #include "settle.h"
 #include "stream_id.h"
+#include "wait.h"
 
 enum { MOST_OF_THREAD = 64 /* caches of one thread in one pool */ };
 

@@ -227,29 +227,6 @@ static void *steal(const request *req, crmm_priv_pool_heap *heap, bool is_direct
     return crmm_priv_pool_look(req, heap, is_direct);
 }
 
-bool crmm_priv_pool_wait_for_block(const request *req)
-{
-    crmm_priv_pool *pool = req->pool;
-    uint32_t heaps = crmm_priv_pool_heap_count(pool);
-
-    for (uint32_t i = 0; i < heaps; i++) {
-        uint16_t owner = 0;
-        uint64_t epoch = 0;
-
-        if (!find_fenced(req, crmm_priv_pool_heap_of(pool, i), &owner, &epoch)) {
-            continue;
-        }
-        crmm_priv_pool_stream *other = crmm_priv_pool_stream_of(&pool->streams, owner);
-        /* What is complete and not clean yet is left so, and no wait changes that. */
-        if (epoch > crmm_priv_pool_stream_done(other) &&
-            crmm_priv_pool_stream_synchronize(&pool->streams, other, epoch) == 0) {
-            crmm_priv_pool_settle_streams(pool);
-            return true;
-        }
-    }
-    return false;
-}
-
 /* ---- all heaps ---- */
 
 void *crmm_priv_pool_search(const request *req, bool is_direct)

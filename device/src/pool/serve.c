@@ -8,6 +8,7 @@
 #include "registry.h"
 #include "search.h"
 #include "settle.h"
+#include "wait.h"
 
 enum {
     SELDOM = 256,      /* shortages of a heap among several, between two wide searches */

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "settle.h"
 
-#include <crmm/internal/floor.h>
-
 typedef crmm_priv_pool_request request;
 
 /* ---- what others' work lets go of ---- */
@@ -16,7 +14,7 @@ static uint32_t promote_stream(crmm_priv_pool_heap *heap, const crmm_priv_pool_s
                                      crmm_priv_pool_stream_done(stream), most);
 }
 
-static void promote(crmm_priv_pool *pool, crmm_priv_pool_heap *heap)
+void crmm_priv_pool_promote(crmm_priv_pool *pool, crmm_priv_pool_heap *heap)
 {
     uint32_t end = crmm_priv_pool_streams_end(&pool->streams);
 
@@ -102,7 +100,7 @@ void crmm_priv_pool_settle_streams(crmm_priv_pool *pool)
     for (uint32_t i = 0; i < heaps; i++) {
         crmm_priv_pool_heap *heap = crmm_priv_pool_heap_of(pool, i);
         crmm_priv_pool_heap_lock(heap);
-        promote(pool, heap);
+        crmm_priv_pool_promote(pool, heap);
         crmm_priv_pool_heap_unlock(heap);
     }
 }
@@ -138,37 +136,6 @@ void crmm_priv_pool_settle_some(crmm_priv_pool *pool, const crmm_priv_pool_strea
     __atomic_store_n(&heap->settled_stream, turn, __ATOMIC_RELAXED);
 }
 
-/* ---- waiting on the CPU ---- */
-
-bool crmm_priv_pool_wait_for_oldest(crmm_priv_pool *pool)
-{
-    uint32_t heaps = crmm_priv_pool_heap_count(pool);
-    uint32_t end = crmm_priv_pool_streams_end(&pool->streams);
-
-    for (uint32_t i = CRMM_PRIV_POOL_FIRST_STREAM; i < end; i++) {
-        crmm_priv_pool_stream *stream = crmm_priv_pool_stream_of(&pool->streams, i);
-        for (uint32_t k = 0; k < heaps; k++) {
-            crmm_priv_pool_heap *heap = crmm_priv_pool_heap_of(pool, k);
-            uint64_t epoch = 0;
-
-            crmm_priv_pool_heap_lock(heap);
-            const crmm_priv_extent_set *set = crmm_priv_extents_set(&heap->extents, stream->index);
-            if (set != NULL && set->oldest != 0) {
-                epoch = heap->extents.all[set->oldest].epoch;
-            }
-            crmm_priv_pool_heap_unlock(heap);
-            /* What is complete and not clean yet is left so, and no wait changes that. */
-            if (epoch > crmm_priv_pool_stream_done(stream) &&
-                crmm_priv_pool_stream_is_fenced(stream, epoch) &&
-                crmm_priv_pool_stream_synchronize(&pool->streams, stream, epoch) == 0) {
-                crmm_priv_pool_settle_streams(pool);
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
 bool crmm_priv_pool_is_settled(crmm_priv_pool *pool)
 {
     uint32_t heaps = crmm_priv_pool_heap_count(pool);
@@ -184,44 +151,4 @@ bool crmm_priv_pool_is_settled(crmm_priv_pool *pool)
         crmm_priv_pool_heap_unlock(heap);
     }
     return settled;
-}
-
-int crmm_priv_pool_wait_for_all(crmm_priv_pool *pool)
-{
-    uint32_t end = crmm_priv_pool_streams_end(&pool->streams);
-    uint32_t heaps = crmm_priv_pool_heap_count(pool);
-    int previous = -1;
-
-    crmm_priv_pool_set_solo(pool, 0);
-    /* What is marked with a closed epoch was given back before the wait. */
-    uint64_t closed[CRMM_PRIV_POOL_MOST_STREAMS];
-    for (uint32_t i = CRMM_PRIV_POOL_FIRST_STREAM; i < end; i++) {
-        closed[i] = __atomic_fetch_add(&crmm_priv_pool_stream_of(&pool->streams, i)->epoch, 1,
-                                       __ATOMIC_ACQ_REL);
-    }
-    uint64_t stranded = __atomic_fetch_add(&pool->stranded_epoch, 1, __ATOMIC_ACQ_REL);
-    int code = 0;
-    if (pool->device >= 0) {
-        code = crmm_priv_cuda_try_enter_device(pool->device, &previous);
-        if (code == 0) {
-            code = crmm_priv_device_wait();
-            crmm_priv_cuda_leave_device(previous);
-        }
-        (void)__atomic_fetch_add(&pool->streams.synchronizes, 1, __ATOMIC_RELAXED);
-    }
-    if (code != 0) {
-        return code;
-    }
-    for (uint32_t i = CRMM_PRIV_POOL_FIRST_STREAM; i < end; i++) {
-        crmm_priv_pool_stream_set_done(crmm_priv_pool_stream_of(&pool->streams, i), closed[i]);
-    }
-    for (uint32_t i = 0; i < heaps; i++) {
-        crmm_priv_pool_heap *heap = crmm_priv_pool_heap_of(pool, i);
-        crmm_priv_pool_heap_lock(heap);
-        promote(pool, heap);
-        (void)crmm_priv_extents_promote(&heap->extents, CRMM_PRIV_POOL_STRANDED, stranded,
-                                        UINT32_MAX);
-        crmm_priv_pool_heap_unlock(heap);
-    }
-    return 0;
 }

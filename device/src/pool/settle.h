@@ -2,8 +2,7 @@
 #ifndef CRMM_DEVICE_POOL_SETTLE_H
 #define CRMM_DEVICE_POOL_SETTLE_H
 
-/* How far the work on the streams has come, learned or waited for on the CPU: what it is complete
- * for becomes clean. */
+/* How far the work on the streams has come: what it is complete for becomes clean. */
 
 #include "request.h"
 
@@ -15,17 +14,13 @@ void crmm_priv_pool_settle_streams(crmm_priv_pool *pool);
  * where nobody is in need. */
 void crmm_priv_pool_settle_some(crmm_priv_pool *pool, const crmm_priv_pool_stream *but);
 
+/* Make clean what is known to be complete; the heap is locked. */
+void crmm_priv_pool_promote(crmm_priv_pool *pool, crmm_priv_pool_heap *heap);
+
 /* The stream's own work may be complete as well: then its memory joins what is clean beside it. */
 void crmm_priv_pool_complete_own(const crmm_priv_pool_request *request);
 
 /* Whether everything in the heaps is complete and no memory has two addresses. */
 bool crmm_priv_pool_is_settled(crmm_priv_pool *pool);
-
-/* Wait for the oldest fenced memory that is not clean yet. false: there is none. */
-bool crmm_priv_pool_wait_for_oldest(crmm_priv_pool *pool);
-
-/* Wait for all work on the device: everything given back so far is clean then. A CUDA error code.
- */
-int crmm_priv_pool_wait_for_all(crmm_priv_pool *pool);
 
 #endif

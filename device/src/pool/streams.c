@@ -264,10 +264,11 @@ int crmm_priv_pool_stream_fence(crmm_priv_pool_streams *streams, crmm_priv_pool_
     crmm_priv_spin_unlock(&stream->lock);
     if (fence != NULL) {
         code = record(stream, handle, fence, &epoch);
-        add_one(&streams->records);
+        uint64_t number = __atomic_add_fetch(&streams->records, 1, __ATOMIC_RELAXED);
         crmm_priv_spin_lock(&stream->lock);
         fence->state = code == 0 ? CRMM_PRIV_FENCE_RECORDED : CRMM_PRIV_FENCE_IDLE;
         fence->epoch = epoch;
+        fence->number = number;
         crmm_priv_spin_unlock(&stream->lock);
         if (code == 0) {
             raise_to(&stream->fenced, epoch);
@@ -311,6 +312,19 @@ static void let_go(crmm_priv_pool_stream *stream, crmm_priv_fence *fence)
     crmm_priv_spin_lock(&stream->lock);
     fence->users--;
     crmm_priv_spin_unlock(&stream->lock);
+}
+
+uint64_t crmm_priv_pool_stream_fence_number(crmm_priv_pool_stream *stream, uint64_t epoch)
+{
+    uint64_t covered = 0;
+    crmm_priv_fence *fence = hold(stream, epoch, false, &covered);
+
+    if (fence == NULL) {
+        return UINT64_MAX;
+    }
+    uint64_t number = fence->number;
+    let_go(stream, fence);
+    return number;
 }
 
 /* Ask about one fence. Whether it is complete. */

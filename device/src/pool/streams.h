@@ -42,6 +42,7 @@ typedef enum crmm_priv_fence_state {
 
 typedef struct crmm_priv_fence {
     uint64_t epoch;
+    uint64_t number;       /* among the fences of all streams, as they were recorded */
     crmm_priv_event event; /* kept for reuse; NULL: not made yet */
     uint32_t users;        /* threads that are just waiting for it or asking about it */
     uint32_t state;
@@ -123,6 +124,10 @@ static inline uint64_t crmm_priv_pool_stream_seen(const crmm_priv_pool_stream *b
  * where a capture forbids it too. No lock is held. */
 int crmm_priv_pool_stream_fence(crmm_priv_pool_streams *streams, crmm_priv_pool_stream *stream,
                                 crmm_stream handle);
+
+/* The number of the fence that an epoch is behind; UINT64_MAX: there is none any more, or not yet.
+ */
+uint64_t crmm_priv_pool_stream_fence_number(crmm_priv_pool_stream *stream, uint64_t epoch);
 
 /* Learn how far the stream's work has come. */
 void crmm_priv_pool_stream_poll(crmm_priv_pool_streams *streams, crmm_priv_pool_stream *stream);

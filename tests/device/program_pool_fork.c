@@ -42,6 +42,7 @@ static void be_child(crmm_resource *pool, void *block)
     void *ptr = &ptr;
     crmm_resource *other = NULL;
     crmm_pool_export handle = {.struct_size = sizeof(handle)};
+    char text[300];
 
     crmm_set_misuse_handler(note, NULL);
     check_forked(crmm_allocate(pool, NULL, 64, 64, &ptr), "allocate");
@@ -52,6 +53,10 @@ static void be_child(crmm_resource *pool, void *block)
     check_forked(
         crmm_pool_memory_resource_export(pool, block, CRMM_EXPORT_FILE_DESCRIPTOR, &handle),
         "export");
+    check_forked(crmm_pool_memory_resource_chunk(pool, block, NULL, NULL), "chunk");
+    check(crmm_resource_describe(pool, text, sizeof(text)) < sizeof(text) &&
+              strstr(text, "held") == NULL,
+          "describe");
     check_forked(crmm_pool_memory_resource_create(NULL, NULL, &other), "create");
     check(ptr == &ptr && other == NULL, "an output was written");
     crmm_deallocate(pool, NULL, block, 64, 64);

@@ -198,7 +198,7 @@ Test(pool_memory_resource, without_an_upstream_stands_on_vmm)
     expect_text(crmm_resource_name(crmm_resource_upstream(pool)), "vmm_memory_resource");
     (void)crmm_resource_describe(pool, text, sizeof(text));
     cr_assert(strstr(text, "device 0, maximum 67108864, grown in place by pages of ") != NULL &&
-                  strstr(text, ", tight)") != NULL,
+                  strstr(text, ", tight, at most 1 heaps; 0 live, 0 held)") != NULL,
               "%s", text);
     expect_equal(crmm_pool_memory_resource_pool_size(pool), 0);
     crmm_resource_release(&pool);
@@ -206,6 +206,33 @@ Test(pool_memory_resource, without_an_upstream_stands_on_vmm)
     (void)crmm_resource_describe(pool, text, sizeof(text));
     cr_assert(strstr(text, "device 0, maximum none, ") != NULL && strstr(text, "tight") == NULL,
               "%s", text);
+    crmm_resource_release(&pool);
+}
+
+/* User report 27: what was chosen and how it stands, in one line. */
+Test(pool_memory_resource, describes_its_options_and_what_it_holds)
+{
+    crmm_resource *pool =
+        make_pool(NULL, .initial_pool_size = 8 * MIB, .target_pool_size = 64 * MIB,
+                  .release_threshold = 32 * MIB, .stream_cache_size = MIB, .heap_count = 3);
+    void *ptr = take(pool, NULL, 1000);
+    char text[400];
+    char small[20];
+
+    size_t length = crmm_resource_describe(pool, text, sizeof(text));
+    expect_equal(length, strlen(text));
+    cr_assert(strstr(text,
+                     ", target 67108864, releasing above 33554432, caches of 1048576, at most "
+                     "3 heaps; 1024 live, 8388608 held) over vmm_memory_resource") != NULL,
+              "%s", text);
+    expect_equal(crmm_resource_describe(pool, small, sizeof(small)), length);
+    cr_assert(strncmp(small, text, sizeof(small) - 1) == 0 && small[sizeof(small) - 1] == '\0');
+    expect_equal(crmm_resource_describe(pool, NULL, 0), length);
+    crmm_deallocate(pool, NULL, ptr, 1000, 256);
+    crmm_resource_release(&pool);
+    pool = make_pool(NULL, .stream_cache_size = CRMM_STREAM_CACHE_NONE);
+    (void)crmm_resource_describe(pool, text, sizeof(text));
+    cr_assert(strstr(text, ", without caches; 0 live, 0 held)") != NULL, "%s", text);
     crmm_resource_release(&pool);
 }
 
@@ -1059,6 +1086,37 @@ static void expect_chunk(const crmm_resource *pool, const chunk_log *log, char *
         found = found || (log->chunks[i].base == base && log->chunks[i].bytes == bytes);
     }
     cr_assert(found, "%p lies in a chunk that nobody was told of", (void *)ptr);
+}
+
+/* Who registers a chunk must not be told of one without memory behind it. */
+Test(pool_memory_resource, tells_the_chunk_of_live_blocks_alone)
+{
+    static const size_t sizes[] = {1000, 300 * KIB, 5 * MIB};
+    crmm_resource *upstreams[] = {crmm_cuda_memory_resource(), make_vmm()};
+    cudaStream_t stream = make_stream();
+    size_t released = 0;
+
+    for (size_t k = 0; k < 2; k++) {
+        crmm_resource *pool = make_pool(upstreams[k], .handle_size = 2 * MIB);
+        void *kept = take(pool, stream, 100);
+        for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+            char *ptr = take(pool, stream, sizes[i]);
+            expect_success(crmm_pool_memory_resource_chunk(pool, ptr, NULL, NULL));
+            expect_success(crmm_pool_memory_resource_chunk(pool, ptr + sizes[i] - 1, NULL, NULL));
+            crmm_deallocate(pool, stream, ptr, sizes[i], 256);
+            expect_status(crmm_pool_memory_resource_chunk(pool, ptr, NULL, NULL),
+                          CRMM_ERROR_INVALID_ARGUMENT);
+            expect_status(crmm_pool_memory_resource_chunk(pool, ptr + 1, NULL, NULL),
+                          CRMM_ERROR_INVALID_ARGUMENT);
+        }
+        crmm_deallocate(pool, stream, kept, 100, 256);
+        expect_success(crmm_resource_trim(pool, 0, &released));
+        expect_status(crmm_pool_memory_resource_chunk(pool, kept, NULL, NULL),
+                      CRMM_ERROR_INVALID_ARGUMENT);
+        crmm_resource_release(&pool);
+    }
+    cuda(cudaStreamDestroy(stream));
+    crmm_resource_release(&upstreams[1]);
 }
 
 /* User report 89. */

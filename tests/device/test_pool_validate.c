@@ -205,10 +205,10 @@ Test(pool_validate, every_leak_is_listed)
     expect_success(crmm_allocate_sync(mr, 3 << 20, 512, &ptr[2]));
     expect_success(crmm_allocate(mr, stream, 400, 256, &ptr[3]));
     expect_success(crmm_allocate(mr, stream, 500, 256, &ptr[4]));
-    crmm_deallocate(mr, stream, ptr[3], 400, 256);
     for (size_t i = 0; i < 5; i++) {
         expect_success(crmm_pool_memory_resource_chunk(mr, ptr[i], &chunks[i], NULL));
     }
+    crmm_deallocate(mr, stream, ptr[3], 400, 256);
     crmm_set_misuse_handler(note_leak, NULL);
     crmm_resource_release(&mr);
     static const size_t sizes[] = {100, 200, 3 << 20, 500};

@@ -28,27 +28,6 @@ static crmm_status check_arguments(const crmm_resource *resource, uint64_t handl
     return CRMM_SUCCESS;
 }
 
-/* Whether a live block lies at an address of a chunk. */
-static bool is_live(const crmm_priv_pool_chunk *chunk, const void *ptr)
-{
-    const crmm_priv_extents *extents = &chunk->heap->extents;
-    uint64_t at = (uintptr_t)ptr >> CRMM_PRIV_POOL_GRANULE_SHIFT;
-    bool found = false;
-
-    crmm_priv_pool_heap_lock(chunk->heap);
-    for (uint32_t i = 1; i < extents->capacity && !found; i++) {
-        const crmm_priv_extent *extent = &extents->all[i];
-        if (extent->state != CRMM_PRIV_POOL_USED || at < extent->at ||
-            at >= extent->at + extent->size) {
-            continue;
-        }
-        const void *start = crmm_priv_pool_address_of(extent->at);
-        found = extent->is_direct || crmm_priv_pool_marked_class(chunk, start) != UINT32_MAX;
-    }
-    crmm_priv_pool_heap_unlock(chunk->heap);
-    return found;
-}
-
 crmm_status crmm_pool_memory_resource_export(const crmm_resource *resource, const void *ptr,
                                              uint64_t handle_type, crmm_pool_export *out)
 {
@@ -69,11 +48,6 @@ crmm_status crmm_pool_memory_resource_export(const crmm_resource *resource, cons
     status = crmm_priv_cuda_ready(who); /* in a forked child no lock may be taken */
     if (status != CRMM_SUCCESS) {
         return status;
-    }
-    const crmm_priv_pool_chunk *chunk = crmm_priv_pool_chunks_find(&pool->chunks, ptr);
-    if (chunk == NULL || !is_live(chunk, ptr)) {
-        return FAIL(CRMM_ERROR_INVALID_ARGUMENT, 0, "%s: %p is in no live block of this pool", who,
-                    ptr);
     }
     status = crmm_pool_memory_resource_chunk(resource, ptr, &base, &bytes);
     return status != CRMM_SUCCESS ? status

@@ -2,6 +2,7 @@
 
 /* What a pool tells about itself. */
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 
 #include "accounts.h"
 #include "kind.h"
+#include "refuse.h"
 #include "registry.h"
 
 /* ---- what it is ---- */
@@ -19,20 +21,67 @@ crmm_resource *crmm_priv_pool_upstream(const crmm_resource *resource)
     return ((const crmm_priv_pool *)resource)->upstream;
 }
 
+/* Text is written as far as there is room, and counted beyond that. */
+typedef struct writer {
+    char *text;
+    size_t size, length;
+} writer;
+
+__attribute__((format(printf, 2, 3))) static void add(writer *to, const char *format, ...)
+{
+    bool has_room = to->length < to->size;
+    va_list arguments;
+
+    va_start(arguments, format);
+    int length = vsnprintf(has_room ? to->text + to->length : NULL,
+                           has_room ? to->size - to->length : 0, format, arguments);
+    va_end(arguments);
+    to->length += length > 0 ? (size_t)length : 0;
+}
+
+/* What was chosen for it, as far as it is no default. */
+static void add_options(writer *to, const crmm_priv_pool *pool)
+{
+    if (pool->is_tight) {
+        add(to, ", tight");
+    }
+    if (pool->validates) {
+        add(to, ", validating");
+    }
+    if (pool->target != 0) {
+        add(to, ", target %zu", pool->target);
+    }
+    if (pool->release_threshold != SIZE_MAX) {
+        add(to, ", releasing above %zu", pool->release_threshold);
+    }
+    if (pool->cache_option == SIZE_MAX) {
+        add(to, ", without caches");
+    } else if (pool->cache_option != 0) {
+        add(to, ", caches of %zu", pool->cache_option);
+    }
+    if (pool->most_heaps != CRMM_PRIV_POOL_MOST_HEAPS) {
+        add(to, ", at most %u heaps", pool->most_heaps);
+    }
+}
+
 size_t crmm_priv_pool_describe(const crmm_resource *resource, char *text, size_t size)
 {
-    const crmm_priv_pool *pool = (const crmm_priv_pool *)resource;
-    char maximum[32] = "none";
-    int length;
+    crmm_priv_pool *pool = (crmm_priv_pool *)(uintptr_t)resource;
+    writer to = {.text = text, .size = size};
 
+    add(&to, "%s (device %d, maximum ", crmm_priv_pool_name(pool), pool->device);
     if (pool->maximum != SIZE_MAX) {
-        (void)snprintf(maximum, sizeof(maximum), "%zu", pool->maximum);
+        add(&to, "%zu", pool->maximum);
+    } else {
+        add(&to, "none");
     }
-    length = snprintf(text, size, "%s (device %d, maximum %s, %s of %zu%s%s)",
-                      crmm_priv_pool_name(pool), pool->device, maximum,
-                      pool->is_in_place ? "grown in place by pages" : "chunks", pool->page,
-                      pool->is_tight ? ", tight" : "", pool->validates ? ", validating" : "");
-    return crmm_priv_describe_over(pool->upstream, text, size, (size_t)length);
+    add(&to, ", %s of %zu", pool->is_in_place ? "grown in place by pages" : "chunks", pool->page);
+    add_options(&to, pool);
+    if (!crmm_priv_pool_is_forked(pool)) {
+        add(&to, "; %zu live, %zu held", crmm_priv_pool_live(pool), crmm_priv_pool_held(pool));
+    }
+    add(&to, ")");
+    return crmm_priv_describe_over(pool->upstream, text, size, to.length);
 }
 
 size_t crmm_pool_memory_resource_pool_size(const crmm_resource *pool)
@@ -284,18 +333,43 @@ bool crmm_priv_pool_is_block_start(crmm_priv_pool *pool, const crmm_priv_pool_ch
     return found;
 }
 
+/* Whether a live block begins at an address, or, which takes longer, has it in it. */
+static bool is_live(crmm_priv_pool *pool, const crmm_priv_pool_chunk *chunk, const void *ptr)
+{
+    const crmm_priv_extents *extents = &chunk->heap->extents;
+    uint64_t at = (uintptr_t)ptr >> CRMM_PRIV_POOL_GRANULE_SHIFT;
+    bool found = crmm_priv_pool_block_bytes(pool, chunk, ptr) != 0;
+
+    crmm_priv_pool_heap_lock(chunk->heap);
+    for (uint32_t i = 1; i < extents->capacity && !found; i++) {
+        const crmm_priv_extent *extent = &extents->all[i];
+        if (extent->state != CRMM_PRIV_POOL_USED || at < extent->at ||
+            at >= extent->at + extent->size) {
+            continue;
+        }
+        const void *start = crmm_priv_pool_address_of(extent->at);
+        found = extent->is_direct || crmm_priv_pool_marked_class(chunk, start) != UINT32_MAX;
+    }
+    crmm_priv_pool_heap_unlock(chunk->heap);
+    return found;
+}
+
 crmm_status crmm_pool_memory_resource_chunk(const crmm_resource *resource, const void *ptr,
                                             void **base, size_t *bytes)
 {
     static const char who[] = "crmm_pool_memory_resource_chunk";
-    const crmm_priv_pool *pool = (const crmm_priv_pool *)resource;
+    crmm_priv_pool *pool = (crmm_priv_pool *)(uintptr_t)resource;
 
     if (!crmm_priv_pool_is_pool(resource, who)) {
         return CRMM_ERROR_INVALID_ARGUMENT;
     }
+    if (crmm_priv_pool_is_forked(pool)) {
+        return crmm_priv_pool_refuse(pool, NULL, 0, 0);
+    }
     const crmm_priv_pool_chunk *chunk = crmm_priv_pool_chunks_find(&pool->chunks, ptr);
-    if (chunk == NULL) {
-        return FAIL(CRMM_ERROR_INVALID_ARGUMENT, 0, "%s: %p is not this pool's memory", who, ptr);
+    if (chunk == NULL || !is_live(pool, chunk, ptr)) {
+        return FAIL(CRMM_ERROR_INVALID_ARGUMENT, 0, "%s: %p is in no live block of this pool", who,
+                    ptr);
     }
     size_t offset = (uintptr_t)ptr - chunk->base;
     size_t start = chunk->is_in_place ? offset / pool->page * pool->page : 0;

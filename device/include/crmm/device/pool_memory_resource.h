@@ -176,7 +176,12 @@ CRMM_API CRMM_NODISCARD crmm_status crmm_pool_memory_resource_snapshot(
  * unless the vmm resource was told to make smaller ones
  * @param bytes [out] its size; may be NULL
  *
- * @retval CRMM_ERROR_INVALID_ARGUMENT `pool` is NULL or no pool; the memory is not the pool's
+ * From the base to `ptr` is the address's offset in the chunk. Where a block begins is found at
+ * once; what lies within one is looked for among all blocks.
+ *
+ * @retval CRMM_ERROR_INVALID_ARGUMENT `pool` is NULL or no pool; the address is in no live block of
+ * it
+ * @retval CRMM_ERROR_FORKED           in a forked child of the process that made the pool
  *
  * Thread-safety: safe.
  */

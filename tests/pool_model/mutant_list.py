@@ -100,7 +100,18 @@ RESOURCE = 'device/src/pool_memory_resource.c'
 #   than it waited for, so it finds nothing, and looks again.
 # - What is given back is marked with the epoch of the moment before it waits for a heap's lock: the
 #   work before it was queued then.
-# - The oldest of the fences is recorded anew and not the newest: a later one covers what it did.
+# - Another fence than the newest is given up for a new one: the new one covers what it did.
+# Each step that keeps the order is left out by one of them:
+# - the wait before another stream's block is taken: "a wait is noted and not made";
+# - completion, and not only a fence, before memory is anybody's: "what is fenced is complete";
+# - the wait before neighbours are joined: "neighbours are joined before the wait";
+# - a stamp of its own for what comes after a wait: "large blocks are marked an epoch early", "a cache
+#   is emptied an epoch early";
+# - that of blocks which are kept at hand: "a cache is filled with what is marked as old", "blocks join
+#   an older magazine";
+# - memory that an upstream gives in a stream's order: "new chunks come in a stream's order";
+# - that a stream is gone and its handle another one's: "streams are known by their handles", "an entry
+#   with memory is used again".
 POOL = [
     Mutant('pool: a wait is noted and not made', STREAMS,
            'code = crmm_priv_stream_wait_event(handle, fence->event);', 'code = 0;'),
@@ -125,6 +136,10 @@ POOL = [
     Mutant('pool: a fence that fails counts', STREAMS,
            'fence->state = code == 0 ? CRMM_PRIV_FENCE_RECORDED : CRMM_PRIV_FENCE_IDLE;',
            'fence->state = CRMM_PRIV_FENCE_RECORDED;'),
+    Mutant('pool: a fence that is pending is recorded anew', STREAMS,
+           '            fence->epoch <= crmm_priv_pool_stream_done(stream));',
+           '            fence->epoch <= __atomic_load_n(&stream->fenced, __ATOMIC_ACQUIRE));',
+           configuration='faults'),
     Mutant('pool: the legacy stream is fenced in a capture', STREAMS,
            'return stream->is_default != 0 && crmm_priv_stream_check_capture(handle) != 0;',
            '''(void)handle;

@@ -156,6 +156,69 @@ bool crmm_priv_extents_check(const crmm_priv_extents *extents, char *why, size_t
 
 /* ---- the pool ---- */
 
+/* What a stream's memory is offered by: fences of epochs that are over, and the newest one is there
+ * unless all up to it is complete. */
+static bool check_stream(const crmm_priv_pool_stream *stream, char *why, size_t size)
+{
+    uint64_t newest = stream->done;
+
+    for (size_t i = 0; i < CRMM_PRIV_POOL_FENCES; i++) {
+        const crmm_priv_fence *fence = &stream->fences[i];
+        if (fence->state == CRMM_PRIV_FENCE_IDLE) {
+            continue;
+        }
+        if (fence->epoch >= stream->epoch || fence->users != 0) {
+            return wrong(why, size, "stream %u: a fence of epoch %llu with %u users", stream->index,
+                         (unsigned long long)fence->epoch, fence->users);
+        }
+        newest = fence->epoch > newest ? fence->epoch : newest;
+    }
+    if (stream->done >= stream->epoch || stream->fenced >= stream->epoch ||
+        stream->fenced > newest) {
+        return wrong(why, size, "stream %u: epoch %llu, done %llu, fenced %llu, newest %llu",
+                     stream->index, (unsigned long long)stream->epoch,
+                     (unsigned long long)stream->done, (unsigned long long)stream->fenced,
+                     (unsigned long long)newest);
+    }
+    return true;
+}
+
+static bool check_streams(const crmm_priv_pool *pool, char *why, size_t size)
+{
+    uint32_t end = crmm_priv_pool_streams_end(&pool->streams);
+
+    for (uint32_t i = CRMM_PRIV_POOL_FIRST_STREAM; i < end; i++) {
+        if (!check_stream(pool->streams.all[i], why, size)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* What blocks are known by: a live one that went through a cache by its mark, which says its size,
+ * and one that did not by its extent. The others are at hand; their number. */
+static bool check_marks(const crmm_priv_pool *pool, const crmm_priv_extents *extents,
+                        uint64_t *unmarked, char *why, size_t size)
+{
+    for (uint32_t i = 1; i < extents->capacity; i++) {
+        const crmm_priv_extent *extent = &extents->all[i];
+        if (extent->state != CRMM_PRIV_POOL_USED) {
+            continue;
+        }
+        const void *ptr = (const void *)(uintptr_t)(extent->at << CRMM_PRIV_POOL_GRANULE_SHIFT);
+        const crmm_priv_pool_chunk *chunk = crmm_priv_pool_chunks_find(&pool->chunks, ptr);
+        uint32_t class_index = chunk == NULL ? UINT32_MAX : crmm_priv_pool_marked_class(chunk, ptr);
+        bool is_marked = class_index != UINT32_MAX;
+        if (chunk == NULL || (is_marked && extent->is_direct) ||
+            (is_marked && crmm_priv_pool_class_size(class_index) != extent->size)) {
+            return wrong(why, size, "%p of %u granules is marked as class %u", ptr, extent->size,
+                         class_index);
+        }
+        *unmarked += !is_marked && !extent->is_direct;
+    }
+    return true;
+}
+
 /* What was given back in an epoch that is over is behind a fence, or complete, or waits for the
  * next call on its stream; none is from a time to come. */
 static bool check_epochs(const crmm_priv_pool *pool, const crmm_priv_extents *extents, char *why,
@@ -174,6 +237,11 @@ static bool check_epochs(const crmm_priv_pool *pool, const crmm_priv_extents *ex
     }
     return true;
 }
+
+/* Blocks, and their bytes. */
+typedef struct hand {
+    uint64_t count, bytes;
+} hand;
 
 /* Blocks at hand are of their class and nobody's else. */
 static bool check_blocks(const crmm_priv_pool *pool, void *const *blocks, size_t count,
@@ -196,7 +264,7 @@ static bool check_blocks(const crmm_priv_pool *pool, void *const *blocks, size_t
     return true;
 }
 
-static bool check_caches(const crmm_priv_pool *pool, uint64_t *at_hand, char *why, size_t size)
+static bool check_caches(const crmm_priv_pool *pool, hand *at_hand, char *why, size_t size)
 {
     for (const crmm_priv_pool_cache *cache = pool->caches; cache != NULL;
          cache = cache->next_of_pool) {
@@ -205,6 +273,7 @@ static bool check_caches(const crmm_priv_pool *pool, uint64_t *at_hand, char *wh
             const crmm_priv_pool_shelf *shelf = &cache->shelves[i];
             uint32_t count = crmm_priv_pool_shelf_count(shelf);
             bytes += count * shelf->bytes;
+            at_hand->count += count;
             if (!check_blocks(pool, shelf->first, count, i, why, size)) {
                 return false;
             }
@@ -212,13 +281,13 @@ static bool check_caches(const crmm_priv_pool *pool, uint64_t *at_hand, char *wh
         if (bytes != cache->bytes) {
             return wrong(why, size, "a cache has %zu bytes and counted %zu", bytes, cache->bytes);
         }
-        *at_hand += bytes;
+        at_hand->bytes += bytes;
     }
     return true;
 }
 
 /* Magazines are neither empty nor from a time to come, and their bytes are counted. */
-static bool check_depot(const crmm_priv_pool *pool, uint64_t *at_hand, char *why, size_t size)
+static bool check_depot(const crmm_priv_pool *pool, hand *at_hand, char *why, size_t size)
 {
     size_t bytes = 0;
 
@@ -235,6 +304,7 @@ static bool check_depot(const crmm_priv_pool *pool, uint64_t *at_hand, char *why
                              magazine->count, (unsigned long long)magazine->epoch, magazine->owner);
             }
             bytes += magazine->count * crmm_priv_pool_class_bytes(i);
+            at_hand->count += magazine->count;
             if (!check_blocks(pool, magazine->blocks, magazine->count, i, why, size)) {
                 return false;
             }
@@ -244,38 +314,54 @@ static bool check_depot(const crmm_priv_pool *pool, uint64_t *at_hand, char *why
         return wrong(why, size, "the depot has %zu bytes and counted %zu", bytes,
                      pool->depot.bytes);
     }
-    *at_hand += bytes;
+    at_hand->bytes += bytes;
     return true;
+}
+
+/* Every granule of the address space is in one extent. */
+static bool check_space(const crmm_priv_pool *pool, uint64_t granules, char *why, size_t size)
+{
+    uint64_t space = 0;
+
+    for (uint32_t i = 0; i < pool->chunks.count; i++) {
+        space += pool->chunks.table->entries[i].chunk->bytes >> CRMM_PRIV_POOL_GRANULE_SHIFT;
+    }
+    return granules == space || wrong(why, size, "%llu granules in extents, %llu in chunks",
+                                      (unsigned long long)granules, (unsigned long long)space);
 }
 
 bool crmm_priv_pool_check(const crmm_resource *resource, char *why, size_t size)
 {
     const crmm_priv_pool *pool = (const crmm_priv_pool *)resource;
-    uint64_t granules = 0;
-    uint64_t at_hand = 0;
-    uint64_t used = 0;
+    uint64_t with_memory = 0;
+    uint64_t without = 0;
+    uint64_t unmarked = 0;
+    hand at_hand = {0};
 
     for (uint32_t i = 0; i < pool->heap_count; i++) {
         const crmm_priv_extents *extents = &pool->heaps[i]->extents;
         if (!crmm_priv_extents_check(extents, why, size) ||
-            !check_epochs(pool, extents, why, size)) {
+            !check_epochs(pool, extents, why, size) ||
+            !check_marks(pool, extents, &unmarked, why, size)) {
             return false;
         }
-        granules += extents->used_granules + extents->free_granules + extents->busy_granules;
-        used += extents->used_granules;
+        with_memory += extents->used_granules + extents->free_granules + extents->busy_granules;
+        without += extents->hole_granules + extents->leaving_granules;
     }
-    if (!check_caches(pool, &at_hand, why, size) || !check_depot(pool, &at_hand, why, size)) {
+    if (!check_caches(pool, &at_hand, why, size) || !check_depot(pool, &at_hand, why, size) ||
+        !check_streams(pool, why, size) || !check_space(pool, with_memory + without, why, size)) {
         return false;
     }
-    if (granules << CRMM_PRIV_POOL_GRANULE_SHIFT != pool->held) {
+    if (with_memory << CRMM_PRIV_POOL_GRANULE_SHIFT != pool->held) {
         return wrong(why, size, "%llu granules make up %zu bytes that are held",
-                     (unsigned long long)granules, pool->held);
+                     (unsigned long long)with_memory, pool->held);
     }
     if (pool->held > pool->maximum) {
         return wrong(why, size, "%zu bytes are held, of at most %zu", pool->held, pool->maximum);
     }
-    if (at_hand > used << CRMM_PRIV_POOL_GRANULE_SHIFT) {
-        return wrong(why, size, "more at hand than in use");
+    if (unmarked != at_hand.count) {
+        return wrong(why, size, "%llu blocks are in use and not live, %llu at hand",
+                     (unsigned long long)unmarked, (unsigned long long)at_hand.count);
     }
     return true;
 }

@@ -201,26 +201,43 @@ void crmm_priv_pool_stream_set_done(crmm_priv_pool_stream *stream, uint64_t epoc
     raise_to(&stream->done, epoch);
 }
 
-/* A fence to record next: an idle one, else the newest, whose epoch the new one covers; the older
- * ones stay, since they are complete first. NULL: all are busy. The lock is held. */
+static bool is_free(const crmm_priv_pool_stream *stream, const crmm_priv_fence *fence)
+{
+    return fence->users == 0 && fence->state != CRMM_PRIV_FENCE_RECORDING &&
+           (fence->state == CRMM_PRIV_FENCE_IDLE ||
+            fence->epoch <= crmm_priv_pool_stream_done(stream));
+}
+
+/* A fence to record next, which nothing depends on. NULL: there is none. The lock is held. */
 static crmm_priv_fence *choose(crmm_priv_pool_stream *stream)
+{
+    for (size_t i = 0; i < CRMM_PRIV_POOL_FENCES; i++) {
+        if (is_free(stream, &stream->fences[i])) {
+            return &stream->fences[i];
+        }
+    }
+    return NULL;
+}
+
+/* See that there is a fence for the next time: else the newest one before this, whose epoch this
+ * one covers, is given up; the older ones stay, since they are complete first. The lock is held. */
+static void keep_a_spare(crmm_priv_pool_stream *stream, const crmm_priv_fence *latest)
 {
     crmm_priv_fence *newest = NULL;
 
     for (size_t i = 0; i < CRMM_PRIV_POOL_FENCES; i++) {
         crmm_priv_fence *fence = &stream->fences[i];
-        if (fence->users != 0 || fence->state == CRMM_PRIV_FENCE_RECORDING) {
-            continue;
+        if (is_free(stream, fence)) {
+            return;
         }
-        if (fence->state == CRMM_PRIV_FENCE_IDLE ||
-            fence->epoch <= crmm_priv_pool_stream_done(stream)) {
-            return fence;
-        }
-        if (newest == NULL || fence->epoch > newest->epoch) {
+        if (fence->users == 0 && fence->state == CRMM_PRIV_FENCE_RECORDED &&
+            fence->epoch < latest->epoch && (newest == NULL || fence->epoch > newest->epoch)) {
             newest = fence;
         }
     }
-    return newest;
+    if (newest != NULL) {
+        newest->state = CRMM_PRIV_FENCE_IDLE;
+    }
 }
 
 /* Make the event where there is none, close the epoch, record. A CUDA error code, or 0. */
@@ -269,6 +286,9 @@ int crmm_priv_pool_stream_fence(crmm_priv_pool_streams *streams, crmm_priv_pool_
         fence->state = code == 0 ? CRMM_PRIV_FENCE_RECORDED : CRMM_PRIV_FENCE_IDLE;
         fence->epoch = epoch;
         fence->number = number;
+        if (code == 0) {
+            keep_a_spare(stream, fence);
+        }
         crmm_priv_spin_unlock(&stream->lock);
         if (code == 0) {
             raise_to(&stream->fenced, epoch);

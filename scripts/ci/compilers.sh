@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# clang in a debug build, where validation is on; gcc in a release build, without assertions. Both
-# must have the same tests. The `test` step is gcc's default build, and has tried the headers with
+# clang in a debug build, where validation is on; gcc in a release build, without assertions, where
+# the pool's instructions are counted. Both must have the same tests. The `test` step is gcc's default build, and has tried the headers with
 # gcc and nvcc.
 # shellcheck source=scripts/ci/common.sh
 . "$(dirname "$0")/common.sh"
@@ -15,6 +15,7 @@ CC=gcc CXX=g++ configure "$folder" -Dcudart=emulated -Dcudart-emulated:tests=ena
     -Dbuildtype=release -Db_ndebug=true
 compile "$folder"
 run_tests "$folder" --no-suite headers
+"$root/benchmarks/pool/instructions.py" --check "$folder/benchmarks/pool/crmm-bench-pool"
 
 clang=$("$root/tests/summary.py" --suite everywhere "$clang_folder/meson-logs/$step")
 gcc=$("$root/tests/summary.py" --suite everywhere "$folder/meson-logs/$step")

@@ -78,8 +78,8 @@ static uint32_t movable_pages(const crmm_priv_pool *pool, const crmm_priv_extent
     return count;
 }
 
-/* Up to `want` pages that are wholly free and of use to the request, largest extents first; they
- * are marked as leaving. Their number. The heap is locked. */
+/* Up to `want` pages that are wholly free and of use to the request, smallest extents first, so
+ * that large ones stay whole; they are marked as leaving. Their number. The heap is locked. */
 static uint32_t find_donors(const crmm_priv_pool_request *request, crmm_priv_pool_heap *heap,
                             const crmm_priv_pool_plan *plan, uint32_t want, donation *found)
 {
@@ -90,12 +90,12 @@ static uint32_t find_donors(const crmm_priv_pool_request *request, crmm_priv_poo
 
     while (count < want) {
         uint32_t best = 0;
-        uint32_t best_size = 0;
+        uint32_t best_size = UINT32_MAX;
         uint64_t at = 0;
 
         for (uint32_t i = 1; i < extents->capacity; i++) {
             const crmm_priv_extent *extent = &extents->all[i];
-            if (extent->size >= page && extent->size > best_size &&
+            if (extent->size >= page && extent->size < best_size &&
                 crmm_priv_pool_may_use(request, extent) && !is_within(extent, plan) &&
                 movable_pages(pool, extent, &at) > 0) {
                 best = i;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <crmm/device/pool_memory_resource.h>
 
-#include <crmm/internal/fail.h>
-
+#include "pool/failure.h"
 #include "pool/fences.h"
 #include "pool/kind.h"
 #include "pool/memory.h"
@@ -42,16 +41,14 @@ __attribute__((noinline)) static crmm_status allocate_direct(crmm_priv_pool *poo
     uint32_t none = 0;
 
     if (bytes > pool->maximum || bytes > most || alignment > most) {
-        return FAIL_BYTES(CRMM_ERROR_OUT_OF_MEMORY, 0, bytes,
-                          "%s: %zu bytes with alignment %zu are more than it may hold, %zu",
-                          crmm_priv_pool_name(pool), bytes, alignment,
-                          pool->maximum < most ? pool->maximum : most);
+        return crmm_priv_pool_fail_too_large(pool, bytes, alignment,
+                                             pool->maximum < most ? pool->maximum : most);
     }
     void *block = NULL;
     crmm_priv_pool_growth growth = crmm_priv_pool_serve(
         pool, cache, stream, granules_of(bytes), (uint32_t)granules, true, &block, NULL, &none);
     if (block == NULL) {
-        return crmm_priv_pool_fail(pool, bytes, growth);
+        return crmm_priv_pool_fail(pool, bytes, granules_of(bytes), growth);
     }
     *ptr = block;
     return CRMM_SUCCESS;
@@ -83,7 +80,7 @@ __attribute__((noinline)) static crmm_status allocate_missed(crmm_priv_pool *poo
         crmm_priv_pool_serve(pool, cache, stream, crmm_priv_pool_class_size(class_index), 1, false,
                              &block, extra, &more);
     if (block == NULL) {
-        return crmm_priv_pool_fail(pool, bytes, growth);
+        return crmm_priv_pool_fail(pool, bytes, crmm_priv_pool_class_size(class_index), growth);
     }
     if (more > 0) {
         more = crmm_priv_pool_cache_fill(cache, class_index, extra, more);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * CUDA calls that fail while a pool gives memory back: at its end, in a trim, and when a stream is
- * retired. Whatever call it is, memory goes back, or stays and is known to stay.
+ * retired. Whatever call it is, memory goes back, or stays and is known to stay. And calls that
+ * fail while it looks for memory: a request is refused, and what it says is true.
  */
 #include <crmm/device/pool_memory_resource.h>
 
@@ -11,6 +12,7 @@
 #include <crmm/device/vmm_memory_resource.h>
 
 #include "misuse_recorder.h"
+#include "pool_pieces.h"
 #include "pool_support.h"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -308,6 +310,44 @@ Test(emulation_pool_faults, a_call_that_fails_when_a_stream_is_retired_is_an_err
         cr_assert(!is_needed || failures > 0, "%s was never missed", calls[i]);
         expect_equal(cudart_emulated_violations(), 0);
     }
+}
+
+/* ---- a wait before a request is refused ---- */
+
+/* A wait that fails leaves memory pending: the record says how much, and the message that this may
+ * be why. */
+Test(emulation_pool_faults, a_request_refused_after_failed_waits_tells_what_is_pending)
+{
+    static const char *const waits[] = {"cuEventSynchronize", "cudaDeviceSynchronize",
+                                        "cudaMalloc"};
+    cudaStream_t owner = make_stream();
+    cudaStream_t other = make_stream();
+    void *refused = &refused;
+    gate held;
+
+    pieces parts = pieces_make(crmm_cuda_memory_resource(), PIECES_ALL, owner);
+    gate_close(&held, owner);
+    pieces_give_back(&parts);
+    for (size_t i = 0; i < sizeof(waits) / sizeof(waits[0]); i++) {
+        (void)arm(waits[i], ALWAYS);
+    }
+    expect_status(crmm_allocate(parts.pool, other, 5 * MIB, 256, &refused),
+                  CRMM_ERROR_OUT_OF_MEMORY);
+    cudart_emulated_clear_faults();
+    cr_assert(refused == &refused && !gate_is_open(&held));
+    expect_text(crmm_last_error()->message,
+                "pool_memory_resource: no 5242880 bytes: 7340032 live, 9437184 free, of which "
+                "6291456 pending, longest run 4194304, of at most 16777216; enough is left, but "
+                "no piece fits, or it is pending");
+    expect_equal(crmm_last_error()->live_bytes, PIECES_LIVE);
+    expect_equal(crmm_last_error()->cached_bytes, PIECES_FREE);
+    expect_equal(crmm_last_error()->pending_bytes, PIECES_PENDING);
+    expect_equal(crmm_last_error()->largest_free_bytes, PIECES_LARGEST);
+    gate_open(&held);
+    pieces_end(&parts);
+    cuda(cudaStreamDestroy(owner));
+    cuda(cudaStreamDestroy(other));
+    expect_equal(cudart_emulated_violations(), 0);
 }
 
 /* ---- address space ---- */

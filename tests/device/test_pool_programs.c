@@ -5,8 +5,6 @@
  */
 #include <crmm/device/pool_memory_resource.h>
 
-#include <stdio.h>
-
 #include <crmm/device/cuda_memory_resource.h>
 #include <crmm/device/managed_memory_resource.h>
 #include <crmm/device/vmm_memory_resource.h>
@@ -540,99 +538,6 @@ Test(pool_programs, memory_of_streams_that_are_gone_serves_others)
         crmm_resource_release(&pool);
     }
     expect_equal(cudaGetLastError(), cudaSuccess);
-    end(&all);
-}
-
-/* One request fails, and record and text say so many bytes, as they were asked for. */
-static void expect_refused(crmm_resource *pool, cudaStream_t stream, size_t bytes, size_t alignment)
-{
-    void *refused = &refused;
-    char text[32];
-
-    (void)snprintf(text, sizeof(text), " %zu bytes", bytes);
-    for (int sync = 0; sync <= 1; sync++) {
-        crmm_status status = sync != 0 ? crmm_allocate_sync(pool, bytes, alignment, &refused)
-                                       : crmm_allocate(pool, stream, bytes, alignment, &refused);
-        cr_assert(status != CRMM_SUCCESS && crmm_last_error()->status == status);
-        expect_message(text);
-        expect_equal(crmm_last_error()->requested_bytes, bytes);
-    }
-    cr_assert(refused == &refused);
-}
-
-/* Not what the pool has rounded them to, nor with the guards around them. */
-Test(pool_programs, a_failure_says_how_much_was_asked_for)
-{
-    static const size_t sizes[] = {1, 257, 1000, 5000, 70001, 1000001, 5 * MIB + 1};
-    static const size_t alignments[] = {1, 4096};
-    fixture all = begin();
-    recording_resource recording;
-
-    recording_resource_init(&recording, ORDERED);
-    recording_expect(true, NULL);
-    recording.fail_per_thousand = 1000;
-    for (size_t validate = 0; validate <= 1; validate++) {
-        crmm_resource *full =
-            make_pool(all.upstreams[0], .maximum_pool_size = 16 * MIB, .validate = validate);
-        crmm_resource *poor = make_pool(&recording.base, .validate = validate);
-        size_t filler = 16 * MIB - validate * 512;
-        void *rest = take(full, all.a, filler);
-        for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-            for (size_t k = 0; k < sizeof(alignments) / sizeof(alignments[0]); k++) {
-                expect_refused(full, all.b, sizes[i], alignments[k]);
-                expect_refused(poor, all.b, sizes[i], alignments[k]);
-            }
-        }
-        expect_refused(full, all.b, 16 * MIB + 1, 256);
-        crmm_deallocate(full, all.a, rest, filler, 256);
-        crmm_resource_release(&full);
-        crmm_resource_release(&poor);
-    }
-    recording_resource_finish(&recording);
-    end(&all);
-}
-
-/* User report 65: the record of a failure tells the maximum from a refusal below, and what there
- * was. */
-Test(pool_programs, a_failure_tells_its_reason_and_what_there_was)
-{
-    fixture all = begin();
-    void *refused = &refused;
-
-    crmm_resource *pool = make_pool(all.upstreams[0], .maximum_pool_size = 16 * MIB);
-    void *one = take(pool, all.a, 2 * MIB);
-    void *two = take(pool, all.a, 6 * MIB);
-    void *three = take(pool, all.a, 4 * MIB);
-    crmm_deallocate(pool, all.a, one, 2 * MIB, 256);
-    drain(&all);
-    expect_failure(crmm_allocate(pool, all.a, 7 * MIB, 256, &refused), CRMM_ERROR_OUT_OF_MEMORY,
-                   "of at most 16777216");
-    const crmm_error *error = crmm_last_error();
-    crmm_memory_info info = info_of(pool);
-    expect_equal(error->requested_bytes, 7 * MIB);
-    expect_equal(error->live_bytes, 10 * MIB);
-    expect_equal(error->cached_bytes, info.cached);
-    expect_equal(error->largest_free_bytes, info.largest_free);
-    expect_equal(error->native_code, 0);
-    crmm_deallocate(pool, all.a, two, 6 * MIB, 256);
-    crmm_deallocate(pool, all.a, three, 4 * MIB, 256);
-    crmm_resource_release(&pool);
-
-    recording_resource recording;
-    recording_resource_init(&recording, ORDERED);
-    recording_expect(true, NULL);
-    recording.fail_per_thousand = 1000;
-    pool = make_pool(&recording.base, .tight = 0);
-    crmm_status status = crmm_allocate(pool, all.a, 3000, 256, &refused);
-    cr_assert(status != CRMM_SUCCESS && refused == &refused);
-    expect_equal(crmm_last_error()->status, status);
-    expect_message("upstream refused: ");
-    expect_equal(info_of(pool).held, 0);
-    recording.fail_per_thousand = 0;
-    one = take(pool, all.a, 3000); /* as if nothing had been */
-    crmm_deallocate(pool, all.a, one, 3000, 256);
-    crmm_resource_release(&pool);
-    recording_resource_finish(&recording);
     end(&all);
 }
 

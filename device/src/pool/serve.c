@@ -206,35 +206,6 @@ static void *look_again(const request *req, bool is_direct, crmm_priv_pool_growt
     return ptr != NULL ? ptr : join_or_grow(req, is_direct, growth);
 }
 
-crmm_status crmm_priv_pool_fail(crmm_priv_pool *pool, size_t bytes, crmm_priv_pool_growth growth)
-{
-    crmm_memory_info info = {.struct_size = sizeof(info)};
-    crmm_error before = *crmm_last_error();
-
-    (void)crmm_priv_pool_info(&pool->base, &info);
-    if (growth == CRMM_PRIV_POOL_REFUSED && before.status != CRMM_SUCCESS) {
-        crmm_status status = crmm_status_is_allocation_failure(before.status)
-                                 ? CRMM_ERROR_OUT_OF_MEMORY
-                                 : before.status;
-        crmm_priv_fail(
-            status, before.native_code, bytes,
-            "%s: no %zu bytes: %zu live, %zu free, of which %zu pending, longest run %zu; "
-            "upstream refused: %s",
-            crmm_priv_pool_name(pool), bytes, info.live, info.cached, info.pending,
-            info.largest_free, before.message);
-        crmm_priv_note_memory(info.live, info.cached, info.pending, info.largest_free);
-        return status;
-    }
-    crmm_priv_fail(
-        CRMM_ERROR_OUT_OF_MEMORY, 0, bytes,
-        "%s: no %zu bytes: %zu live, %zu free, of which %zu pending, longest run %zu, of "
-        "at most %zu",
-        crmm_priv_pool_name(pool), bytes, info.live, info.cached, info.pending, info.largest_free,
-        pool->maximum);
-    crmm_priv_note_memory(info.live, info.cached, info.pending, info.largest_free);
-    return CRMM_ERROR_OUT_OF_MEMORY;
-}
-
 /* What is left to try when all else failed. While other threads are busy, they take some of what is
  * found into their caches, or give it back anew: then it is not all seen at the first time. */
 static void *by_waiting(const request *thrifty, bool is_direct, crmm_priv_pool_growth *growth)

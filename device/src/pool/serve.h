@@ -32,7 +32,4 @@ crmm_priv_pool_growth crmm_priv_pool_serve(crmm_priv_pool *pool, crmm_priv_pool_
                                            bool is_direct, void **ptr, void **extra,
                                            uint32_t *more);
 
-/* Describe why a request for so many bytes was not served: as they were asked for, not rounded. */
-crmm_status crmm_priv_pool_fail(crmm_priv_pool *pool, size_t bytes, crmm_priv_pool_growth growth);
-
 #endif

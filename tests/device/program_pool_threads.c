@@ -3,7 +3,7 @@
  * A pool under many threads: on streams of their own and shared ones, blocks freed by another
  * thread than took them, threads that end, a maximum that refuses many requests, and everything
  * that looks at the pool or shrinks it at the same time. No block is with two owners, and nothing
- * is lost. (User report 37: threads that ran out of memory at the same time.)
+ * is lost.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -23,6 +23,9 @@
 #include "random_numbers.h"
 
 enum { THREADS = 8, WAVES = 3, STEPS = 600, SLOTS = 64, SHARED = 2, WATCHES = 30, ROUNDS = 20 };
+
+/* Of the run in which half of the requests fail. */
+enum { MANY = 16, REQUESTS = 100000, SMALLEST = 8 << 10 };
 
 typedef struct slot {
     void *ptr;
@@ -143,11 +146,29 @@ static void *watch(void *user_data)
     return NULL;
 }
 
+/* What was left to others comes back, and the pool's and upstream's books say that all is there. */
+static void end_run(crmm_resource *upstream)
+{
+    crmm_memory_info info = {.struct_size = sizeof(info)};
+
+    for (size_t i = 0; i < SLOTS; i++) {
+        give(NULL, swap(i, (slot){.ptr = NULL}));
+    }
+    check(crmm_resource_info(pool, &info) == CRMM_SUCCESS, "info at the end");
+    check(info.live == 0 && info.allocations == 0, "blocks are alive that nobody has");
+    check(info.live + info.cached == info.held, "the books do not add up");
+    crmm_resource_release(&pool);
+    if (upstream != NULL && upstream != crmm_malloc_memory_resource()) {
+        check(crmm_resource_info(upstream, &info) == CRMM_SUCCESS, "info of upstream");
+        check(info.held == 0, "memory was lost");
+    }
+    check(crmm_misuse_count() == 0, "misuse");
+}
+
 /* Threads come and go in waves; some of their blocks outlive them. */
 static void run(crmm_resource *upstream, const crmm_pool_memory_resource_options *options)
 {
     pthread_t threads[THREADS + 1];
-    crmm_memory_info info = {.struct_size = sizeof(info)};
 
     check(crmm_pool_memory_resource_create(upstream, options, &pool) == CRMM_SUCCESS, "create");
     is_sync_only = !crmm_resource_has(pool, CRMM_STREAM_ORDERED);
@@ -161,18 +182,40 @@ static void run(crmm_resource *upstream, const crmm_pool_memory_resource_options
             check(pthread_join(threads[i], NULL) == 0, "join");
         }
     }
-    for (size_t i = 0; i < SLOTS; i++) {
-        give(NULL, swap(i, (slot){.ptr = NULL}));
+    end_run(upstream);
+}
+
+/* User report 37: threads that run out of memory at the same time. */
+static void *fail_often(void *user_data)
+{
+    uint64_t seed = (uint64_t)(uintptr_t)user_data;
+
+    for (int step = 0; step < REQUESTS / MANY; step++) {
+        slot mine = get(NULL, SMALLEST + random_below(&seed, SMALLEST));
+        give(NULL, swap(random_below(&seed, SLOTS), mine));
     }
-    check(crmm_resource_info(pool, &info) == CRMM_SUCCESS, "info at the end");
-    check(info.live == 0 && info.allocations == 0, "blocks are alive that nobody has");
-    check(info.live + info.cached == info.held, "the books do not add up");
-    crmm_resource_release(&pool);
-    if (upstream != NULL && upstream != crmm_malloc_memory_resource()) {
-        check(crmm_resource_info(upstream, &info) == CRMM_SUCCESS, "info of upstream");
-        check(info.held == 0, "memory was lost");
+    return NULL;
+}
+
+/* The pool has as much as half of the slots want, so about half of the requests fail. */
+static void fail_half(crmm_resource *upstream)
+{
+    pthread_t threads[MANY];
+    crmm_pool_memory_resource_options options;
+
+    crmm_pool_memory_resource_options_init(&options);
+    options.maximum_pool_size = (size_t)SLOTS / 2 * SMALLEST * 3 / 2;
+    check(crmm_pool_memory_resource_create(upstream, &options, &pool) == CRMM_SUCCESS, "create");
+    is_sync_only = true;
+    refused = 0;
+    for (uintptr_t i = 0; i < MANY; i++) {
+        check(pthread_create(&threads[i], NULL, fail_often, (void *)(i + 1)) == 0, "thread");
     }
-    check(crmm_misuse_count() == 0, "misuse");
+    for (size_t i = 0; i < MANY; i++) {
+        check(pthread_join(threads[i], NULL) == 0, "join");
+    }
+    check(refused > REQUESTS / 3 && refused < REQUESTS / 3 * 2, "not about half were refused");
+    end_run(upstream);
 }
 
 /* User report 23: many threads that find the pool empty at once do not each make it grow. */
@@ -305,6 +348,7 @@ int main(void)
     grow_once(crmm_cuda_memory_resource());
     release_beside();
     check(refused > 0, "the maximum was never reached");
+    fail_half(crmm_malloc_memory_resource());
     crmm_resource_release(&vmm);
     for (size_t i = 0; i < SHARED; i++) {
         check(cudaStreamDestroy(shared[i]) == cudaSuccess, "destroy");

@@ -537,25 +537,58 @@ Test(emulation_pool_memory_resource, leaves_others_what_its_maximum_leaves)
     crmm_resource_release(&pool);
 }
 
-/* User report 49: events are made for reuse, not for each free. */
+/* ---- events ---- */
+
+/* Events that were made and not destroyed: the emulation's, of the whole process. */
+static unsigned long long live_events(void)
+{
+    return cudart_emulated_calls("cudaEventCreateWithFlags") -
+           cudart_emulated_calls("cudaEventDestroy");
+}
+
+enum { PAIRS = 10000, EVENTS_OF_A_STREAM = 16 };
+
+/* User report 49: events are made for reuse, not for each free, nor for each that is recorded. */
 Test(emulation_pool_memory_resource, a_stream_has_a_few_events_for_life)
 {
-    crmm_resource *pool = make_pool(crmm_cuda_memory_resource(), .tight = 0);
-    cudaStream_t stream = make_stream();
-    cudaStream_t other = make_stream();
-    unsigned long long events = cudart_emulated_calls("cudaEventCreateWithFlags");
+    for (size_t streams = 1; streams <= 2; streams++) {
+        crmm_resource *pool = make_pool(crmm_cuda_memory_resource(), .tight = 0);
+        cudaStream_t on[2] = {make_stream(), make_stream()};
+        unsigned long long made = cudart_emulated_calls("cudaEventCreateWithFlags");
 
-    for (int i = 0; i < 10000; i++) {
-        cudaStream_t on = i % 3 == 0 ? other : stream;
-        size_t bytes = i % 2 == 0 ? 2 * MIB : 70 * KIB;
-        void *ptr = take(pool, on, bytes);
-        crmm_deallocate(pool, on, ptr, bytes, 256);
+        for (size_t i = 0; i < PAIRS; i++) {
+            cudaStream_t stream = on[i / 3 % streams];
+            size_t bytes = i % 2 == 0 ? 2 * MIB : 70 * KIB;
+            void *ptr = take(pool, stream, bytes);
+            crmm_deallocate(pool, stream, ptr, bytes, 256);
+            cr_assert(live_events() <= streams * EVENTS_OF_A_STREAM, "%llu", live_events());
+        }
+        made = cudart_emulated_calls("cudaEventCreateWithFlags") - made;
+        cr_assert(made > 0 && made <= streams * EVENTS_OF_A_STREAM, "%llu events", made);
+        uint64_t records = statistics_of(pool).records;
+        cr_assert(records >= made && records <= PAIRS / 4, "%zu", (size_t)records);
+        crmm_resource_release(&pool);
+        expect_equal(live_events(), 0);
+        cuda(cudaStreamDestroy(on[0]));
+        cuda(cudaStreamDestroy(on[1]));
     }
-    events = cudart_emulated_calls("cudaEventCreateWithFlags") - events;
-    cr_assert(events <= 32, "%llu events", events);
+}
+
+/* Nor do those of streams that are gone stay, however many there were. */
+Test(emulation_pool_memory_resource, streams_that_are_gone_leave_few_events)
+{
+    enum { STREAMS_IN_ALL = 1000, KNOWN = 64, EACH = 2 };
+    crmm_resource *pool = make_pool(crmm_cuda_memory_resource(), .tight = 0);
+
+    for (size_t i = 0; i < STREAMS_IN_ALL; i++) {
+        cudaStream_t stream = make_stream();
+        void *ptr = take(pool, stream, 2 * MIB);
+        crmm_deallocate(pool, stream, ptr, 2 * MIB, 256);
+        expect_success(crmm_pool_memory_resource_retire_stream(pool, stream));
+        cuda(cudaStreamDestroy(stream));
+        cr_assert(live_events() <= KNOWN * EACH, "%llu", live_events());
+    }
+    cr_assert(live_events() > 0 && statistics_of(pool).streams <= KNOWN);
     crmm_resource_release(&pool);
-    expect_equal(cudart_emulated_calls("cudaEventCreateWithFlags"),
-                 cudart_emulated_calls("cudaEventDestroy"));
-    cuda(cudaStreamDestroy(stream));
-    cuda(cudaStreamDestroy(other));
+    expect_equal(live_events(), 0);
 }

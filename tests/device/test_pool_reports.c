@@ -545,11 +545,12 @@ static double time_of_sorting(crmm_pool_block *blocks, size_t count)
     return cpu_seconds() - before;
 }
 
-/* 20 ms for 100 000 blocks, or what it takes to sort them where that is slower: the shortest of a
- * few, of this thread's own time, so that a busy machine does not matter. */
+/* 20 ms, unless sorting as many takes twice that itself, on a slow machine or under a tool; and on
+ * any, about what sorting takes at most. The shortest of a few, of this thread's own time, so that
+ * a busy machine does not matter. */
 Test(pool_reports, a_snapshot_of_100000_blocks_takes_less_than_20_ms)
 {
-    enum { BLOCKS = 100000, ROUNDS = 7 };
+    enum { BLOCKS = 100000, ROUNDS = 9 };
     crmm_resource *pool = make_pool(crmm_cuda_memory_resource(), .initial_pool_size = 64 * MIB);
     void **ptrs = malloc(BLOCKS * sizeof(*ptrs));
     crmm_pool_block *sorted = malloc(BLOCKS * sizeof(*sorted));
@@ -570,8 +571,9 @@ Test(pool_reports, a_snapshot_of_100000_blocks_takes_less_than_20_ms)
         took = time_of_sorting(sorted, BLOCKS);
         yardstick = took < yardstick ? took : yardstick;
     }
-    double bound = 1.5 * yardstick > 0.02 ? 1.5 * yardstick : 0.02;
-    cr_assert(shortest < bound, "%f s, and sorting takes %f s", shortest, yardstick);
+    bool is_slow_here = yardstick > 0.04;
+    cr_assert(shortest < 1.5 * yardstick && (is_slow_here || shortest < 0.02),
+              "%f s, and sorting takes %f s", shortest, yardstick);
     for (size_t i = 0; i < BLOCKS; i++) {
         crmm_deallocate(pool, NULL, ptrs[i], 512, 256);
     }

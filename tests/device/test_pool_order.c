@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* What a pool does before it takes more memory, and before it gives up. */
+
+#include <crmm/device/pool_memory_resource.h>
+
+#include <crmm/device/callback_memory_resource.h>
+#include <crmm/device/cuda_memory_resource.h>
+
+#include "misuse_recorder.h"
+#include "pool_support.h"
+
+/* What threads have at hand comes before growth: all the memory there is, in one piece. */
+Test(pool_order, blocks_at_hand_are_used_before_the_pool_grows)
+{
+    enum { BLOCKS = 16 };
+    crmm_resource *upstreams[] = {crmm_cuda_memory_resource(), make_vmm()};
+    cudaStream_t stream = make_stream();
+    void *blocks[BLOCKS];
+
+    for (size_t k = 0; k < 2; k++) {
+        crmm_resource *pool = make_pool(upstreams[k], .initial_pool_size = BLOCKS * MIB);
+        for (size_t i = 0; i < BLOCKS; i++) {
+            blocks[i] = take(pool, stream, MIB);
+        }
+        for (size_t i = 0; i < BLOCKS; i++) {
+            crmm_deallocate(pool, stream, blocks[i], MIB, 256);
+        }
+        cr_assert(statistics_of(pool).at_hand > 0);
+        void *all = take(pool, stream, BLOCKS * MIB);
+        expect_equal(statistics_of(pool).growths, 1);
+        expect_equal(info_of(pool).held, BLOCKS * MIB);
+        crmm_deallocate(pool, stream, all, BLOCKS * MIB, 256);
+        crmm_resource_release(&pool);
+    }
+    cuda(cudaStreamDestroy(stream));
+    crmm_resource_release(&upstreams[1]);
+}
+
+/* Free neighbours of two streams, one of which is held up: a third stream waits for that on the
+ * GPU, nobody on the CPU, and the pool does not grow. */
+Test(pool_order, neighbours_of_a_busy_stream_are_joined_before_the_pool_grows, .timeout = 20)
+{
+    crmm_resource *upstreams[] = {crmm_cuda_memory_resource(), make_vmm()};
+
+    for (size_t k = 0; k < 2; k++) {
+        crmm_resource *pool = make_pool(upstreams[k], .initial_pool_size = 16 * MIB);
+        cudaStream_t busy = make_stream();
+        cudaStream_t idle = make_stream();
+        cudaStream_t wants = make_stream();
+        gate closed;
+        void *first = take(pool, busy, 8 * MIB);
+        void *second = take(pool, idle, 8 * MIB);
+
+        gate_close(&closed, busy);
+        crmm_deallocate(pool, busy, first, 8 * MIB, 256);
+        expect_success(crmm_pool_memory_resource_retire_stream(pool, busy));
+        crmm_deallocate(pool, idle, second, 8 * MIB, 256);
+        expect_success(crmm_pool_memory_resource_retire_stream(pool, idle));
+        void *both = take(pool, wants, 16 * MIB);
+        cr_assert(both == (first < second ? first : second));
+        cr_assert(!gate_is_open(&closed));
+        expect_equal(statistics_of(pool).growths, 1);
+        expect_equal(statistics_of(pool).synchronizes, 0);
+        cr_assert(statistics_of(pool).waits > 0);
+        gate_open(&closed);
+        crmm_deallocate(pool, wants, both, 16 * MIB, 256);
+        crmm_resource_release(&pool);
+        cuda(cudaStreamDestroy(busy));
+        cuda(cudaStreamDestroy(idle));
+        cuda(cudaStreamDestroy(wants));
+    }
+    crmm_resource_release(&upstreams[1]);
+}
+
+/* ---- an upstream that gives little at a time ---- */
+
+enum { LITTLE = 3 };
+
+typedef struct asked {
+    size_t calls, most, least; /* bytes */
+} asked;
+
+static crmm_status give_little(crmm_stream stream, size_t bytes, size_t alignment, void **ptr,
+                               void *user_data)
+{
+    asked *by = user_data;
+
+    by->calls++;
+    by->most = bytes > by->most ? bytes : by->most;
+    by->least = bytes < by->least ? bytes : by->least;
+    return bytes > LITTLE * MIB
+               ? CRMM_ERROR_OUT_OF_MEMORY
+               : crmm_allocate(crmm_cuda_memory_resource(), stream, bytes, alignment, ptr);
+}
+
+static void take_back(crmm_stream stream, void *ptr, size_t bytes, size_t alignment,
+                      void *user_data)
+{
+    (void)user_data;
+    crmm_deallocate(crmm_cuda_memory_resource(), stream, ptr, bytes, alignment);
+}
+
+/* A pool asks for more than it needs, and for less where that is refused, down to what it needs. */
+Test(pool_order, a_pool_asks_for_less_where_much_is_refused)
+{
+    need_devices(1);
+    asked by = {.least = SIZE_MAX};
+    const crmm_callbacks callbacks = {.struct_size = sizeof(callbacks),
+                                      .properties =
+                                          crmm_resource_properties(crmm_cuda_memory_resource()),
+                                      .allocate = give_little,
+                                      .deallocate = take_back};
+    crmm_resource *upstream = NULL;
+    void *ptr = NULL;
+
+    misuse_recorder_start();
+    expect_success(crmm_callback_memory_resource_create(&callbacks, &by, &upstream));
+    crmm_resource *pool = make_pool(upstream, .handle_size = 32 * MIB);
+    void *small = take(pool, NULL, 1000);
+    cr_assert(by.most >= 32 * MIB && by.least <= LITTLE * MIB && by.calls > 1);
+    cr_assert(info_of(pool).held > 0 && info_of(pool).held <= LITTLE * MIB);
+    /* Down to the last byte, and not further. */
+    void *exact = take(pool, NULL, LITTLE * MIB);
+    expect_status(crmm_allocate(pool, NULL, LITTLE * MIB + 256, 256, &ptr),
+                  CRMM_ERROR_OUT_OF_MEMORY);
+    crmm_deallocate(pool, NULL, exact, LITTLE * MIB, 256);
+    crmm_deallocate(pool, NULL, small, 1000, 256);
+    crmm_resource_release(&pool);
+    crmm_resource_release(&upstream);
+    expect_equal(misuse_recorded()->count, 0);
+}

@@ -73,6 +73,25 @@ Test(pool_order, neighbours_of_a_busy_stream_are_joined_before_the_pool_grows, .
     crmm_resource_release(&upstreams[1]);
 }
 
+/* Idle chunks make way for another one as far as more would be held than was ever needed: what was
+ * needed together with the latest chunk counts. */
+Test(pool_order, a_chunk_stays_where_as_much_was_needed_before)
+{
+    cudaStream_t stream = make_stream();
+    crmm_resource *pool = make_pool(crmm_cuda_memory_resource(), .tight = 0);
+    void *first = take(pool, stream, 100 * MIB);
+    void *second = take(pool, stream, 100 * MIB);
+
+    crmm_deallocate(pool, stream, first, 100 * MIB, 256);
+    crmm_deallocate(pool, stream, second, 100 * MIB, 256);
+    cuda(cudaStreamSynchronize(stream));
+    void *other = take(pool, stream, 102 * MIB);
+    expect_equal(info_of(pool).held, 202 * MIB);
+    crmm_deallocate(pool, stream, other, 102 * MIB, 256);
+    crmm_resource_release(&pool);
+    cuda(cudaStreamDestroy(stream));
+}
+
 /* ---- an upstream that gives little at a time ---- */
 
 enum { LITTLE = 3 };

@@ -14,7 +14,7 @@
 enum {
     SLACK = 25,          /* the pool may hold 4 % more than was ever live before memory is moved */
     TIGHT_SLACK = 100,   /* and 1 % */
-    CHUNK_SLACK = 16,    /* and a sixteenth, before idle chunks go back; at first */
+    CHUNK_SLACK = 32,    /* 3 % before idle chunks go back for others to come; at first */
     MOST_SLACK = 2,      /* and never more than half */
     WAYS_PER_BYTE = 128, /* bytes of such chunks, for one more of slack */
     MOVES_PER_PAGE = 8   /* that was moved, for a page of slack more */
@@ -55,6 +55,11 @@ size_t crmm_priv_pool_free_limit(crmm_priv_pool *pool, size_t need)
     pthread_mutex_unlock(&pool->mutex);
     size_t limit = peak + slack_of(pool, peak);
     return limit > pool->target ? limit : pool->target;
+}
+
+void crmm_priv_pool_note_peak(crmm_priv_pool *pool)
+{
+    (void)crmm_priv_pool_free_limit(pool, 0);
 }
 
 static crmm_priv_pool_growth grow_in_place(const crmm_priv_pool_request *request)

@@ -29,6 +29,9 @@ crmm_priv_pool_growth crmm_priv_pool_grow(const crmm_priv_pool_request *request)
  * back instead of taking more. */
 size_t crmm_priv_pool_free_limit(crmm_priv_pool *pool, size_t need);
 
+/* See whether as much was never in use before, after memory came. */
+void crmm_priv_pool_note_peak(crmm_priv_pool *pool);
+
 /* Take `bytes` from upstream at once, into a heap. */
 crmm_status crmm_priv_pool_prime(crmm_priv_pool *pool, size_t bytes);
 

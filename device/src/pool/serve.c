@@ -127,6 +127,7 @@ static void *grow(const request *req, bool is_direct, crmm_priv_pool_growth *gro
             ptr = crmm_priv_pool_gather(req, req->heap, is_direct);
         }
         if (ptr != NULL) {
+            crmm_priv_pool_note_peak(req->pool);
             return ptr;
         }
     }

@@ -37,6 +37,8 @@ void cudart_emulated_reset(void);
  *   "pageable_waits"     every copy from pageable memory waits (0)
  *   "capture_queries"    a capturing stream may be asked for its id, flags, priority, device (0)
  *   "host_threads"       each host function runs on a thread of its own (0)
+ *   "idle_queries"       queries run nothing: a stream gets on when a call waits for it, or by a
+ *                        seed; who polls without waiting polls for ever (0)
  *   "pool_never_reuses"  memory pools always take new memory while they can (0)
  *   "pool_largest"       bytes of the largest block that a fragmented memory pool still has;
  *                        more is out of memory; 0: no limit (0)

@@ -108,6 +108,7 @@ void config_defaults(void)
     config.pageable_waits = flag("CUDART_EMULATED_PAGEABLE_WAITS", false);
     config.capture_queries_allowed = flag("CUDART_EMULATED_CAPTURE_QUERIES", false);
     config.host_thread_per_stream = flag("CUDART_EMULATED_HOST_THREADS", false);
+    config.idle_queries = flag("CUDART_EMULATED_IDLE_QUERIES", false);
     config.pool_never_reuses = flag("CUDART_EMULATED_POOL_NEVER_REUSES", false);
     config.abort_on_violation = flag("CUDART_EMULATED_ABORT", false);
     config.pool_largest = config_parse_size(getenv("CUDART_EMULATED_POOL_LARGEST"), 0);

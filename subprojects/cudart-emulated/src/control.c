@@ -34,6 +34,7 @@ static bool set_flag(const char *name, bool value)
         {"pageable_waits", &config.pageable_waits},
         {"capture_queries", &config.capture_queries_allowed},
         {"host_threads", &config.host_thread_per_stream},
+        {"idle_queries", &config.idle_queries},
         {"pool_never_reuses", &config.pool_never_reuses},
         {"checker", &config.checker},
         {"quiet", &config.quiet},

@@ -104,6 +104,7 @@ struct config {
     bool pageable_waits;
     bool capture_queries_allowed;
     bool host_thread_per_stream;
+    bool idle_queries;
     bool pool_never_reuses;
     bool abort_on_violation;
     bool quiet;

@@ -518,6 +518,9 @@ bool engine_query_stream(struct stream *stream)
 /* A query finds the device as far as it happens to be. */
 void engine_query_pump(void)
 {
+    if (config.idle_queries) {
+        return;
+    }
     if (config.seed != 0 && choice(3) == 0) {
         pump(choice(4));
     } else {

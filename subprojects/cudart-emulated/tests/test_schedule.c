@@ -124,6 +124,26 @@ static void test_host_threads(void)
     CHECK_OK(cudaDeviceSynchronize());
 }
 
+/* What was queued is done when a call has waited for it, and not before. */
+static void test_idle_queries(void)
+{
+    cudaStream_t s;
+    cudaEvent_t e;
+    cudart_emulated_reset();
+    cudart_emulated_set_option("idle_queries", 1);
+    CHECK_OK(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
+    CHECK_OK(cudaEventCreateWithFlags(&e, cudaEventDisableTiming));
+    CHECK_OK(cudart_emulated_kernel(s, NULL, 0, NULL, NULL));
+    CHECK_OK(cudaEventRecord(e, s));
+    CHECK(cudaEventQuery(e) == cudaErrorNotReady && cudaStreamQuery(s) == cudaErrorNotReady);
+    CHECK_OK(cudaEventSynchronize(e));
+    CHECK_OK(cudaEventQuery(e));
+    CHECK_OK(cudaStreamQuery(s));
+    cudart_emulated_set_option("idle_queries", 0);
+    CHECK_OK(cudart_emulated_kernel(s, NULL, 0, NULL, NULL));
+    CHECK_OK(cudaStreamQuery(s));
+}
+
 /* A full queue makes the next call wait. */
 static void test_queue_depth(void)
 {
@@ -164,6 +184,7 @@ int main(void)
     test_seeds(false);
     test_seeds(true);
     test_host_threads();
+    test_idle_queries();
     test_queue_depth();
     test_pageable();
     return check_result();

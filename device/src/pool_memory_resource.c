@@ -281,26 +281,11 @@ __attribute__((noinline, cold)) static void deallocate_stranded(crmm_priv_pool *
     crmm_priv_pool_give_to_heaps(pool, &ptr, 1, CRMM_PRIV_POOL_STRANDED, epoch);
 }
 
-/* The cache has to be found or made, waited for, or emptied; or something is wrong. */
-__attribute__((noinline)) static void deallocate_slow(crmm_priv_pool *pool, crmm_stream stream,
-                                                      bool is_sync, void *ptr, size_t bytes,
-                                                      size_t alignment)
+void crmm_priv_pool_deallocate_known(crmm_priv_pool *pool, crmm_stream stream, uint64_t id,
+                                     void *ptr, size_t bytes, size_t alignment)
 {
-    /* Whether the per-thread stream is captured is told with its id. */
-    crmm_priv_pool_cache *known = is_sync || stream == CRMM_STREAM_PER_THREAD
-                                      ? NULL
-                                      : crmm_priv_pool_cache_behind(pool, stream);
-
-    if (known != NULL && !is_cached(pool, bytes, alignment)) {
-        deallocate_direct(pool, known, stream, ptr, bytes, alignment);
-        return;
-    }
-    uint64_t id = is_sync ? CRMM_PRIV_POOL_NO_STREAM : crmm_priv_pool_id_of(pool, stream);
-    if (crmm_priv_pool_is_forked(pool) || !crmm_priv_is_stream_id(id)) {
-        crmm_priv_pool_report_stream(pool, stream, ptr, bytes, crmm_priv_stream_id_code(id));
-        return;
-    }
     crmm_priv_pool_cache *cache = crmm_priv_pool_cache_of(pool, id);
+
     if (cache == NULL) {
         cache = crmm_priv_pool_find_cache(pool, id, stream);
     } else {
@@ -324,6 +309,28 @@ __attribute__((noinline)) static void deallocate_slow(crmm_priv_pool *pool, crmm
         return;
     }
     put_back(cache, stream, class_index, ptr);
+}
+
+/* The cache has to be found or made, waited for, or emptied; or something is wrong. */
+__attribute__((noinline)) static void deallocate_slow(crmm_priv_pool *pool, crmm_stream stream,
+                                                      bool is_sync, void *ptr, size_t bytes,
+                                                      size_t alignment)
+{
+    /* Whether the per-thread stream is captured is told with its id. */
+    crmm_priv_pool_cache *known = is_sync || stream == CRMM_STREAM_PER_THREAD
+                                      ? NULL
+                                      : crmm_priv_pool_cache_behind(pool, stream);
+
+    if (known != NULL && !is_cached(pool, bytes, alignment)) {
+        deallocate_direct(pool, known, stream, ptr, bytes, alignment);
+        return;
+    }
+    uint64_t id = is_sync ? CRMM_PRIV_POOL_NO_STREAM : crmm_priv_pool_id_of(pool, stream);
+    if (crmm_priv_pool_is_forked(pool) || !crmm_priv_is_stream_id(id)) {
+        crmm_priv_pool_report_stream(pool, stream, ptr, bytes, crmm_priv_stream_id_code(id));
+        return;
+    }
+    crmm_priv_pool_deallocate_known(pool, stream, id, ptr, bytes, alignment);
 }
 
 static inline void deallocate_for(crmm_priv_pool *pool, crmm_priv_pool_cache *cache,

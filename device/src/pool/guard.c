@@ -11,6 +11,8 @@
 #include <crmm/internal/lock.h>
 #include <crmm/internal/report.h>
 
+#include "kind.h"
+
 #if defined(__SANITIZE_ADDRESS__)
 #define HAS_ASAN 1
 #elif defined(__has_feature)
@@ -378,21 +380,19 @@ static crmm_status plain_allocate(crmm_priv_pool *pool, const crmm_stream *strea
                           : plain->allocate_sync(&pool->base, bytes, alignment, ptr);
 }
 
-/* Give the pool's own block back; all of it is poisoned from here on. */
-static void plain_deallocate(crmm_priv_pool *pool, const crmm_stream *stream, const guarded *block)
+/* Give the pool's own block back; all of it is poisoned from here on. The table does not have it
+ * any more, so no further question about the stream may hinder it. */
+static void plain_deallocate(crmm_priv_pool *pool, const crmm_stream *stream, uint64_t id,
+                             const guarded *block)
 {
-    const crmm_resource_ops *plain = pool->guard->plain;
     const layout around = layout_of(block);
     char *start = block->ptr - around.before;
 
     if (pool->guard->poisons) {
         POISON(start, around.total);
     }
-    if (stream != NULL) {
-        plain->deallocate(&pool->base, *stream, start, around.total, block->alignment);
-    } else {
-        plain->deallocate_sync(&pool->base, start, around.total, block->alignment);
-    }
+    crmm_priv_pool_deallocate_known(pool, stream != NULL ? *stream : NULL, id, start, around.total,
+                                    block->alignment);
 }
 
 static crmm_status guard_new(crmm_priv_pool *pool, const crmm_stream *stream, const guarded *block)
@@ -441,7 +441,7 @@ static crmm_status allocate(crmm_priv_pool *pool, const crmm_stream *stream, siz
     status = guard_new(pool, stream, &block);
     if (status != CRMM_SUCCESS) {
         crmm_error why = *crmm_last_error();
-        plain_deallocate(pool, stream, &block);
+        plain_deallocate(pool, stream, block.stream_id, &block);
         crmm_priv_restore_error(&why);
         crmm_priv_fail_for(bytes, "no %zu bytes with guards: ", bytes);
         return status;
@@ -518,7 +518,7 @@ static void deallocate(crmm_priv_pool *pool, const crmm_stream *stream, void *pt
         UNPOISON(block.ptr - around.before, around.total);
     }
     look(pool, stream, &block);
-    plain_deallocate(pool, stream, &block);
+    plain_deallocate(pool, stream, id, &block);
 }
 
 void crmm_priv_pool_guard_deallocate(crmm_resource *resource, crmm_stream stream, void *ptr,
@@ -592,15 +592,12 @@ void crmm_priv_pool_guard_report_leaks(const crmm_priv_pool *pool)
 void crmm_priv_pool_guard_finish(crmm_priv_pool *pool, bool usable)
 {
     guard *self = pool->guard;
-    int previous = -1;
 
     if (self == NULL) {
         return;
     }
-    if (usable && self->stream != NULL &&
-        crmm_priv_cuda_try_enter_device(pool->device, &previous) == 0) {
-        (void)crmm_priv_cuda_stream_destroy(self->stream);
-        crmm_priv_cuda_leave_device(previous);
+    if (usable && self->stream != NULL) {
+        (void)crmm_priv_cuda_stream_destroy(self->stream); /* whichever device is current */
     }
     crmm_priv_lock_forget(&self->lock);
     free(self->table);

@@ -32,6 +32,10 @@ void crmm_priv_pool_deallocate(crmm_resource *resource, crmm_stream stream, void
 void crmm_priv_pool_deallocate_sync(crmm_resource *resource, void *ptr, size_t bytes,
                                     size_t alignment);
 void crmm_priv_pool_deallocate_ptr(crmm_resource *resource, crmm_stream stream, void *ptr);
+/* The same for a caller that knows the stream's id, CRMM_PRIV_POOL_NO_STREAM without one: CUDA is
+ * asked nothing about the stream, so that a block that is right is taken back. */
+void crmm_priv_pool_deallocate_known(crmm_priv_pool *pool, crmm_stream stream, uint64_t id,
+                                     void *ptr, size_t bytes, size_t alignment);
 crmm_resource *crmm_priv_pool_upstream(const crmm_resource *resource);
 crmm_status crmm_priv_pool_trim(crmm_resource *resource, size_t bytes_to_keep, size_t *released);
 size_t crmm_priv_pool_describe(const crmm_resource *resource, char *text, size_t size);

@@ -225,6 +225,18 @@ int crmm_priv_stream_wait_event(crmm_stream stream, crmm_priv_event event)
     return error != cudaSuccess ? (int)error : (int)driver.wait(stream, event, 0);
 }
 
+/* A free that waits. One that failed is made again, so that the block is not lost. */
+static cudaError_t free_waiting(void *block)
+{
+    cudaError_t error;
+
+    CALL_BESIDE_CAPTURES(error, cudaFree(block));
+    if (error != cudaSuccess) {
+        CALL_BESIDE_CAPTURES(error, cudaFree(block));
+    }
+    return error;
+}
+
 int crmm_priv_device_wait(void)
 {
     void *block = NULL;
@@ -234,8 +246,7 @@ int crmm_priv_device_wait(void)
      * synchronise would spoil it. CUDA C++ Programming Guide, 4.3.1. */
     CALL_BESIDE_CAPTURES(error, cudaMalloc(&block, 1));
     if (error == cudaSuccess) {
-        CALL_BESIDE_CAPTURES(error, cudaFree(block));
-        return (int)error;
+        return (int)free_waiting(block);
     }
     CALL_BESIDE_CAPTURES(error, cudaDeviceSynchronize());
     return (int)error;

@@ -165,6 +165,18 @@ int crmm_priv_vmm_unreserve(void *base, size_t bytes)
 
 /* ---- memory ---- */
 
+/* A release that failed is made again: nobody knows the handle later, and memory that is unmapped
+ * goes only without one. */
+static cudaError_t release_handle(CUmemGenericAllocationHandle handle)
+{
+    CUresult result = driver.release(handle);
+
+    if (result != CUDA_SUCCESS) {
+        result = driver.release(handle);
+    }
+    return (cudaError_t)(int)result;
+}
+
 /* Let every device of the kind read and write a mapping. */
 static cudaError_t give_access(const crmm_priv_vmm_kind *kind, void *ptr, size_t bytes)
 {
@@ -216,7 +228,7 @@ crmm_status crmm_priv_vmm_map(const char *who, const crmm_priv_vmm_kind *kind, v
     if (error == cudaSuccess) {
         error = map_handle(kind, handle, ptr, bytes, &call);
         /* The memory lives while it is mapped. */
-        (void)driver.release(handle);
+        (void)release_handle(handle);
     }
     return crmm_priv_floor_check_allocation(who, call, bytes, error);
 }
@@ -233,7 +245,7 @@ crmm_status crmm_priv_vmm_try(const char *who, const crmm_priv_vmm_kind *kind, s
     if (error != cudaSuccess) {
         return crmm_priv_floor_check_allocation(who, "cuMemCreate", bytes, error);
     }
-    return crmm_priv_floor_check("cuMemRelease", (cudaError_t)(int)driver.release(handle));
+    return crmm_priv_floor_check("cuMemRelease", release_handle(handle));
 }
 
 /*
@@ -251,11 +263,11 @@ static cudaError_t retain_whole(CUmemGenericAllocationHandle *handle, const void
     }
     error = (cudaError_t)(int)driver.retain(&last, (void *)(uintptr_t)(address(ptr) + bytes - 1));
     if (error == cudaSuccess) {
-        (void)driver.release(last);
+        (void)release_handle(last);
         error = last == *handle ? cudaSuccess : cudaErrorInvalidValue;
     }
     if (error != cudaSuccess) {
-        (void)driver.release(*handle);
+        (void)release_handle(*handle);
     }
     return error;
 }
@@ -272,7 +284,7 @@ crmm_status crmm_priv_vmm_map_again(void *to, const void *from, size_t bytes)
         return crmm_priv_floor_check("cuMemRetainAllocationHandle", error);
     }
     error = (cudaError_t)(int)driver.map(address(to), bytes, 0, handle, 0);
-    (void)driver.release(handle);
+    (void)release_handle(handle);
     return crmm_priv_floor_check("cuMemMap", error);
 }
 
@@ -300,7 +312,7 @@ crmm_status crmm_priv_vmm_export(const void *ptr, size_t bytes, uint64_t handle_
     }
     error = (cudaError_t)(int)driver.to_shareable(shareable, handle,
                                                   (CUmemAllocationHandleType)handle_type, 0);
-    (void)driver.release(handle);
+    (void)release_handle(handle);
     return crmm_priv_floor_check("cuMemExportToShareableHandle", error);
 }
 

@@ -13,10 +13,6 @@
 #include "pool_support.h"
 #include "random_numbers.h"
 
-#if defined(__SANITIZE_ADDRESS__)
-#include <sanitizer/lsan_interface.h>
-#endif
-
 /* ---- what it asks of CUDA ---- */
 
 Test(emulation_pool_memory_resource, reuse_on_a_stream_makes_no_call_but_for_its_state_and_id)
@@ -49,7 +45,7 @@ Test(emulation_pool_memory_resource, reuse_on_a_stream_makes_no_call_but_for_its
     expect_equal(cudart_emulated_violations(), 0);
 }
 
-/* ---- faults ---- */
+/* ---- order ---- */
 
 typedef struct block {
     void *ptr;
@@ -57,175 +53,7 @@ typedef struct block {
     cudaStream_t stream;
 } block;
 
-enum { MOST_BLOCKS = 64 };
-typedef struct life {
-    crmm_resource *pool;
-    block blocks[MOST_BLOCKS];
-    size_t count;
-} life;
-
-/* The kernel that uses it leaves its bytes alone: nobody reads them, and gigabytes would be
- * written. */
-static void try_take(life *state, cudaStream_t stream, size_t bytes, size_t alignment)
-{
-    block *one = &state->blocks[state->count];
-
-    *one = (block){.ptr = one, .bytes = bytes, .alignment = alignment, .stream = stream};
-    crmm_status status = crmm_allocate(state->pool, stream, bytes, alignment, &one->ptr);
-    if (status == CRMM_SUCCESS) {
-        const struct cudart_emulated_range range = {
-            .ptr = one->ptr, .size = bytes, .write = 1, .value = -1};
-        cuda(cudart_emulated_kernel(stream, &range, 1, NULL, NULL));
-        state->count++;
-        return;
-    }
-    cr_assert(status == CRMM_ERROR_CUDA || crmm_status_is_allocation_failure(status), "%s",
-              crmm_status_name(status));
-    cr_assert(one->ptr == one && crmm_last_error()->status == status);
-}
-
-/* A free that CUDA hinders is reported, and leaves the block. */
-static void try_give(life *state, size_t index)
-{
-    block *one = &state->blocks[index];
-    size_t findings = misuse_recorded()->count;
-
-    if (index >= state->count) {
-        return;
-    }
-    crmm_deallocate(state->pool, one->stream, one->ptr, one->bytes, one->alignment);
-    if (misuse_recorded()->count == findings) {
-        *one = state->blocks[--state->count];
-    } else {
-        expect_equal(misuse_recorded()->latest.kind, CRMM_MISUSE_CUDA);
-    }
-}
-
-/* Growth, fences, waits, queries, moves, trims. */
-static void live(life *state, cudaStream_t a, cudaStream_t b)
-{
-    static const size_t sizes[] = {300, 40 * KIB, 300 * KIB, 3 * MIB, 5 * MIB};
-
-    for (size_t i = 0; i < 10; i++) {
-        try_take(state, i % 2 == 0 ? a : b, sizes[i % 5], i == 7 ? 8192 : 256);
-    }
-    for (size_t i = 0; i < 8; i++) {
-        try_give(state, i % 3);
-    }
-    try_take(state, b, 7 * MIB, 256);
-    try_take(state, a, 9 * MIB, 256);
-    crmm_status status = crmm_pool_memory_resource_retire_stream(state->pool, a);
-    cr_assert(status == CRMM_SUCCESS || status == CRMM_ERROR_CUDA);
-    try_take(state, b, 6 * MIB, 256);
-    try_take(state, CRMM_STREAM_PER_THREAD, 2 * MIB, 256);
-    try_take(state, NULL, 100 * KIB, 256);
-    void *sync = NULL;
-    if (crmm_allocate_sync(state->pool, 4 * MIB, 256, &sync) == CRMM_SUCCESS) {
-        crmm_deallocate_sync(state->pool, sync, 4 * MIB, 256);
-    }
-    try_give(state, 0);
-    try_give(state, 0);
-    expect_success(crmm_resource_trim(state->pool, 4 * MIB, NULL));
-    try_take(state, a, 3 * MIB, 256);
-}
-
-/* One life with the fault in it; false: it had no call of that number. */
-static bool survive(crmm_resource *upstream, const crmm_pool_memory_resource_options *options,
-                    const char *call, unsigned long long position)
-{
-    life state = {.count = 0};
-    cudaStream_t a = make_stream();
-    cudaStream_t b = make_stream();
-
-    size_t held = info_of(upstream).held;
-    cuda(cudaStreamSynchronize(CRMM_STREAM_PER_THREAD));
-    expect_success(crmm_pool_memory_resource_create(upstream, options, &state.pool));
-    misuse_recorder_start();
-    unsigned long long calls = cudart_emulated_calls(call);
-    cr_assert(cudart_emulated_fail(call, position, 1, cudaErrorIllegalAddress) == 0);
-    live(&state, a, b);
-    bool reached = cudart_emulated_calls(call) - calls >= position;
-    cudart_emulated_clear_faults();
-    while (state.count > 0) {
-        size_t before = state.count;
-        try_give(&state, state.count - 1);
-        expect_equal(state.count, before - 1);
-    }
-    expect_equal(info_of(state.pool).live, 0);
-    expect_equal(info_of(state.pool).allocations, 0);
-    expect_sound_books(state.pool);
-    size_t findings = misuse_recorded()->count;
-    /* A chunk that upstream could not give back is upstream's, which has told of it. */
-    bool told =
-        findings > 0 && strcmp(misuse_recorded()->resource_name, "cuda_memory_resource") == 0;
-    crmm_resource_release(&state.pool);
-    cr_assert(told || info_of(upstream).held == held, "%s, call %llu: %zu bytes are lost", call,
-              position, info_of(upstream).held - held);
-    cr_assert(misuse_recorded()->count == findings, "%s, call %llu: %s", call, position,
-              misuse_recorded()->message);
-    cuda(cudaStreamDestroy(a));
-    cuda(cudaStreamDestroy(b));
-    return reached;
-}
-
-static void survive_all(const char *const *calls, size_t count, const char *must_reach)
-{
-    const crmm_pool_memory_resource_options *styles[] = {
-        CRMM_OPTIONS(crmm_pool_memory_resource, .handle_size = 2 * MIB),
-        CRMM_OPTIONS(crmm_pool_memory_resource, .tight = 1, .maximum_pool_size = 36 * MIB),
-        CRMM_OPTIONS(crmm_pool_memory_resource, .maximum_pool_size = 30 * MIB)};
-    crmm_resource *vmm = make_vmm();
-    crmm_resource *upstreams[] = {vmm, crmm_cuda_memory_resource()};
-
-    for (size_t i = 0; i < count; i++) {
-        unsigned long long reached = 0;
-        for (size_t style = 0; style < 6; style++) {
-            unsigned long long position = 1;
-            while (survive(upstreams[style % 2], styles[style / 2], calls[i], position)) {
-                position++;
-                reached++;
-            }
-        }
-        cr_assert(must_reach == NULL || strcmp(calls[i], must_reach) != 0 || reached > 0,
-                  "%s was never called", calls[i]);
-        expect_equal(cudart_emulated_violations(), 0);
-    }
-    crmm_resource_release(&vmm);
-}
-
-Test(emulation_pool_memory_resource, no_failing_growth_loses_anything)
-{
-    static const char *const calls[] = {"cudaMalloc",  "cudaMemGetInfo", "cuMemAddressReserve",
-                                        "cuMemCreate", "cuMemMap",       "cuMemSetAccess"};
-    survive_all(calls, sizeof(calls) / sizeof(calls[0]), "cuMemCreate");
-}
-
-Test(emulation_pool_memory_resource, no_failing_fence_wait_or_query_loses_anything)
-{
-    static const char *const calls[] = {"cudaEventCreateWithFlags", "cuEventRecord", "cuEventQuery",
-                                        "cuEventSynchronize", "cuStreamWaitEvent"};
-    survive_all(calls, sizeof(calls) / sizeof(calls[0]), "cuEventRecord");
-}
-
-Test(emulation_pool_memory_resource, no_failing_question_about_a_stream_loses_anything)
-{
-    static const char *const calls[] = {"cuStreamIsCapturing", "cuStreamGetId", "cudaGetDevice"};
-    survive_all(calls, sizeof(calls) / sizeof(calls[0]), "cuStreamGetId");
-}
-
-Test(emulation_pool_memory_resource, no_failing_move_or_return_loses_anything)
-{
-#if defined(__SANITIZE_ADDRESS__)
-    __lsan_disable(); /* what CUDA fails to release is lost; the emulated one had it of malloc */
-#endif
-    static const char *const calls[] = {"cuMemRetainAllocationHandle", "cuMemUnmap", "cuMemRelease",
-                                        "cudaFree"};
-    survive_all(calls, sizeof(calls) / sizeof(calls[0]), "cuMemUnmap");
-}
-
-/* ---- order ---- */
-
-enum { STREAMS = 6, STEPS = 3000 };
+enum { STREAMS = 6, STEPS = 3000, MOST_BLOCKS = 64 };
 
 /* Whatever the program and the order that streams run in: every byte that a block is written with
  * is there when it is read, and nothing is touched that another stream may still be at. */

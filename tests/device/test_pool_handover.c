@@ -6,6 +6,7 @@
 
 #include <crmm/device/cuda_memory_resource.h>
 
+#include "../../device/src/pool/check.h"
 #include "misuse_recorder.h"
 #include "pool_support.h"
 
@@ -40,6 +41,22 @@ static crmm_resource *make_full(crmm_resource *upstream, cudaStream_t stream, vo
     return pool;
 }
 
+static void add_pending(const crmm_pool_stream *stream, void *user_data)
+{
+    *(size_t *)user_data += (size_t)(stream->pending + stream->at_hand);
+}
+
+/* What is on its way is free memory of the stream that gave it back, and a part of the pool. */
+static void expect_on_its_way(const crmm_resource *pool)
+{
+    size_t pending = 0;
+
+    expect_sound_books(pool);
+    expect_success(crmm_pool_memory_resource_streams(pool, add_pending, &pending));
+    expect_equal(pending, info_of(pool).pending);
+    cr_assert(crmm_priv_pool_depot_bytes(pool) <= info_of(pool).held / 16);
+}
+
 /* One gives the oldest of a queue back, another one takes its place, many times; both use it. */
 static void pass(crmm_resource *pool, cudaStream_t takes, cudaStream_t gives, void **queue,
                  size_t count, int steps)
@@ -52,7 +69,7 @@ static void pass(crmm_resource *pool, cudaStream_t takes, cudaStream_t gives, vo
         *oldest = take(pool, takes, BYTES);
         cuda(cudaMemsetAsync(*oldest, i, 256, takes));
         if (i % 64 == 0) {
-            expect_sound_books(pool);
+            expect_on_its_way(pool);
         }
     }
 }
@@ -75,8 +92,7 @@ Test(pool_handover, a_full_pool_goes_on_with_what_another_stream_gives_back)
         pass(pool, takes, gives, blocks, QUEUE, 4000);
         expect_equal(info_of(pool).held, BLOCKS * BYTES);
         expect_equal(info_of(pool).live, QUEUE * BYTES);
-        /* What is at hand is a part of the pool, and not all that is free. */
-        cr_assert(statistics_of(pool).at_hand < (BLOCKS - QUEUE) * BYTES);
+        cr_assert(crmm_priv_pool_depot_bytes(pool) > 0);
         for (size_t i = 0; i < QUEUE; i++) {
             hand_back(pool, takes, blocks[i]);
         }
@@ -111,12 +127,55 @@ Test(pool_handover, a_trim_returns_what_is_on_its_way)
     for (size_t i = 0; i < QUEUE; i++) {
         hand_back(pool, gives, blocks[i]);
     }
-    cr_assert(statistics_of(pool).at_hand > 0);
+    cr_assert(crmm_priv_pool_depot_bytes(pool) > 0);
     expect_success(crmm_resource_trim(pool, 0, &released));
+    expect_equal(crmm_priv_pool_depot_bytes(pool), 0);
     expect_equal(released, BLOCKS * BYTES);
     expect_equal(info_of(pool).held, 0);
     expect_equal(statistics_of(pool).at_hand, 0);
     crmm_resource_release(&pool);
+    crmm_resource_release(&vmm);
+    cuda(cudaStreamDestroy(takes));
+    cuda(cudaStreamDestroy(gives));
+}
+
+/* A pool that was told what may be at hand, or holds little, has nothing on its way; nor has one
+ * that a single stream uses. */
+Test(pool_handover, nothing_is_on_its_way_where_little_may_be_at_hand)
+{
+    enum { BLOCKS = 128, QUEUE = 96 };
+    const crmm_pool_memory_resource_options *options[] = {
+        CRMM_OPTIONS(crmm_pool_memory_resource, .tight = 1),
+        CRMM_OPTIONS(crmm_pool_memory_resource, .release_threshold = 16 * MIB),
+        CRMM_OPTIONS(crmm_pool_memory_resource, .stream_cache_size = 4 * MIB),
+        CRMM_OPTIONS(crmm_pool_memory_resource, .stream_cache_size = CRMM_STREAM_CACHE_NONE),
+        CRMM_OPTIONS(crmm_pool_memory_resource, .heap_count = 1)};
+    enum { KINDS = sizeof(options) / sizeof(options[0]) };
+    cudaStream_t takes = make_stream();
+    cudaStream_t gives = make_stream();
+    void *blocks[QUEUE];
+    crmm_resource *vmm = make_vmm();
+
+    for (size_t k = 0; k < KINDS; k++) {
+        bool is_alone = k == KINDS - 1;
+        crmm_pool_memory_resource_options own = *options[k];
+        own.initial_pool_size = own.maximum_pool_size = BLOCKS * BYTES;
+        crmm_resource *pool = pool_made(vmm, &own);
+        for (size_t i = 0; i < QUEUE; i++) {
+            blocks[i] = take(pool, takes, BYTES);
+        }
+        for (int i = 0; i < 1000; i++) {
+            void **oldest = &blocks[(size_t)i % QUEUE];
+            order(takes, gives);
+            hand_back(pool, is_alone ? takes : gives, *oldest);
+            *oldest = take(pool, takes, BYTES);
+            expect_equal(crmm_priv_pool_depot_bytes(pool), 0);
+        }
+        for (size_t i = 0; i < QUEUE; i++) {
+            hand_back(pool, takes, blocks[i]);
+        }
+        crmm_resource_release(&pool);
+    }
     crmm_resource_release(&vmm);
     cuda(cudaStreamDestroy(takes));
     cuda(cudaStreamDestroy(gives));

@@ -92,6 +92,91 @@ Test(pool_order, a_chunk_stays_where_as_much_was_needed_before)
     cuda(cudaStreamDestroy(stream));
 }
 
+/* Sizes that never fit into each other's chunks: chunks go and come, and this ends. */
+Test(pool_order, chunks_do_not_go_and_come_for_ever)
+{
+    enum { CYCLES = 200, SETTLED = 150, SMALL = 6, LARGE = 4 };
+    cudaStream_t stream = make_stream();
+    crmm_resource *pool = make_pool(crmm_cuda_memory_resource(), .tight = 0);
+    uint64_t growths = 0;
+    void *blocks[SMALL];
+
+    for (int cycle = 0; cycle < CYCLES; cycle++) {
+        for (size_t i = 0; i < SMALL; i++) {
+            blocks[i] = take(pool, stream, 30 * MIB);
+        }
+        for (size_t i = 0; i < SMALL; i++) {
+            crmm_deallocate(pool, stream, blocks[i], 30 * MIB, 256);
+        }
+        for (size_t i = 0; i < LARGE; i++) {
+            blocks[i] = take(pool, stream, 45 * MIB);
+        }
+        for (size_t i = 0; i < LARGE; i++) {
+            crmm_deallocate(pool, stream, blocks[i], 45 * MIB, 256);
+        }
+        growths = cycle == SETTLED ? statistics_of(pool).growths : growths;
+    }
+    expect_equal(statistics_of(pool).growths, growths);
+    cr_assert(info_of(pool).held <= 2 * 180 * MIB, "%zu", info_of(pool).held);
+    crmm_resource_release(&pool);
+    cuda(cudaStreamDestroy(stream));
+}
+
+/* Small blocks, aligned ones too, leave an idle chunk alone that was made for a large one. */
+Test(pool_order, small_blocks_keep_no_large_chunk)
+{
+    static const size_t sizes[] = {1000, 1000, 3 * MIB};
+    static const size_t alignments[] = {256, 512, 512};
+    cudaStream_t streams[2] = {make_stream(), make_stream()};
+    size_t released = 0;
+
+    for (size_t k = 0; k < 3; k++) {
+        crmm_resource *pool = make_pool(crmm_cuda_memory_resource(), .tight = 0);
+        void *large = take(pool, streams[0], 100 * MIB);
+        void *small = NULL;
+        crmm_deallocate(pool, streams[0], large, 100 * MIB, 256);
+        cuda(cudaStreamSynchronize(streams[0]));
+        expect_success(crmm_allocate(pool, streams[k % 2], sizes[k], alignments[k], &small));
+        expect_success(crmm_resource_trim(pool, 0, &released));
+        cr_assert(info_of(pool).held < 100 * MIB, "%zu", info_of(pool).held);
+        crmm_deallocate(pool, streams[k % 2], small, sizes[k], alignments[k]);
+        crmm_resource_release(&pool);
+    }
+    cuda(cudaStreamDestroy(streams[0]));
+    cuda(cudaStreamDestroy(streams[1]));
+}
+
+/* Memory that moves comes from the smallest free pieces, and the large ones stay whole. */
+Test(pool_order, pages_are_moved_from_the_smallest_free_pieces)
+{
+    enum { PARTS = 7 };
+    /* Free ones have a live one behind them; the last one can be longer. */
+    static const size_t parts[PARTS] = {2 * MIB, 2 * MIB, 20 * MIB, 2 * MIB,
+                                        2 * MIB, 2 * MIB, 40 * MIB};
+    cudaStream_t stream = make_stream();
+    crmm_resource *vmm = make_vmm();
+    crmm_resource *pool = make_pool(vmm, .tight = 1, .handle_size = 2 * MIB);
+    void *blocks[PARTS];
+
+    for (size_t i = 0; i < PARTS; i++) {
+        blocks[i] = take(pool, stream, parts[i]);
+    }
+    for (size_t i = 0; i < PARTS; i += 2) {
+        crmm_deallocate(pool, stream, blocks[i], parts[i], 256);
+    }
+    cuda(cudaStreamSynchronize(stream));
+    void *large = take(pool, stream, 44 * MIB);
+    expect_equal(statistics_of(pool).moves, 2);
+    expect_equal(info_of(pool).largest_free, 20 * MIB);
+    crmm_deallocate(pool, stream, large, 44 * MIB, 256);
+    for (size_t i = 1; i < PARTS; i += 2) {
+        crmm_deallocate(pool, stream, blocks[i], parts[i], 256);
+    }
+    crmm_resource_release(&pool);
+    crmm_resource_release(&vmm);
+    cuda(cudaStreamDestroy(stream));
+}
+
 /* ---- an upstream that gives little at a time ---- */
 
 enum { LITTLE = 3 };

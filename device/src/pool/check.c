@@ -365,3 +365,8 @@ bool crmm_priv_pool_check(const crmm_resource *resource, char *why, size_t size)
     }
     return true;
 }
+
+size_t crmm_priv_pool_depot_bytes(const crmm_resource *pool)
+{
+    return ((const crmm_priv_pool *)pool)->depot.bytes;
+}

@@ -15,7 +15,7 @@ enum {
 static const size_t LARGEST_STEP = (size_t)1 << 30; /* more only for a request that needs it */
 
 crmm_status crmm_priv_pool_add_chunk(crmm_priv_pool *pool, crmm_priv_pool_heap *heap, size_t bytes,
-                                     bool has_one_block)
+                                     bool is_apart)
 {
     void *base = NULL;
 
@@ -28,14 +28,13 @@ crmm_status crmm_priv_pool_add_chunk(crmm_priv_pool *pool, crmm_priv_pool_heap *
         crmm_priv_pool_chunks_add(&pool->chunks, base, bytes, heap, false);
     pthread_mutex_unlock(&pool->mutex);
     if (chunk != NULL) {
-        chunk->has_one_block = has_one_block;
         crmm_priv_pool_tell(pool, base, bytes, true);
         crmm_priv_pool_heap_lock(heap);
         bool room_for_it = crmm_priv_extents_reserve(&heap->extents);
         if (room_for_it) {
-            (void)crmm_priv_extents_add(&heap->extents,
-                                        (uintptr_t)base >> CRMM_PRIV_POOL_GRANULE_SHIFT,
-                                        crmm_priv_pool_granules_of(bytes), CRMM_PRIV_POOL_FREE);
+            (void)crmm_priv_extents_add(
+                &heap->extents, (uintptr_t)base >> CRMM_PRIV_POOL_GRANULE_SHIFT,
+                crmm_priv_pool_granules_of(bytes), CRMM_PRIV_POOL_FREE, is_apart);
         }
         crmm_priv_pool_heap_unlock(heap);
         if (room_for_it) {
@@ -63,7 +62,7 @@ static size_t step_of(const crmm_priv_pool *pool, size_t need)
     if (pool->target > crmm_priv_pool_held(pool) &&
         pool->target - crmm_priv_pool_held(pool) > step) {
         step = pool->target - crmm_priv_pool_held(pool);
-    } else if (need > SHARED && need > step / OWN_SHARE) {
+    } else if (need > SHARED && need > step / OWN_SHARE && crmm_priv_pool_is_thrifty(pool)) {
         step = need;
     }
     step = step < need ? need : step;
@@ -84,7 +83,8 @@ crmm_priv_pool_growth crmm_priv_pool_grow_by_chunk(const crmm_priv_pool_request 
                 : crmm_align_down(crmm_priv_pool_room(pool), CRMM_PRIV_POOL_GRANULE);
     /* Where upstream refuses much, ask for less, down to what is needed. */
     for (;;) {
-        bool is_for_one = bytes > SHARED && bytes <= crmm_priv_pool_thrifty_most(need);
+        bool is_for_one = bytes > SHARED && bytes <= crmm_priv_pool_thrifty_most(need) &&
+                          crmm_priv_pool_is_thrifty(pool);
         crmm_status status = crmm_priv_pool_add_chunk(pool, request->heap, bytes, is_for_one);
         if (status == CRMM_SUCCESS) {
             return CRMM_PRIV_POOL_GREW;

@@ -8,7 +8,7 @@
 
 /* ---- chunks of their own ---- */
 crmm_status crmm_priv_pool_add_chunk(crmm_priv_pool *pool, crmm_priv_pool_heap *heap, size_t bytes,
-                                     bool has_one_block);
+                                     bool is_apart);
 
 crmm_priv_pool_growth crmm_priv_pool_grow_by_chunk(const crmm_priv_pool_request *request);
 

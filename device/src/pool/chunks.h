@@ -33,7 +33,6 @@ typedef struct crmm_priv_pool_chunk {
     size_t bytes;
     struct crmm_priv_pool_heap *heap; /* which has its extents */
     bool is_in_place;                 /* reserved; memory comes and goes */
-    bool has_one_block;               /* at a time, since it was made for a large one */
     crmm_priv_pool_marks marks;
 } crmm_priv_pool_chunk;
 

@@ -58,11 +58,17 @@ static bool is_open(const crmm_priv_pool *pool)
     return !pool->is_tight && pool->cache_option == 0 && pool->release_threshold == SIZE_MAX;
 }
 
+/* Whether there is a stream whose memory others could take. */
+static bool has_streams(const crmm_priv_pool *pool)
+{
+    return crmm_priv_pool_streams_end(&pool->streams) > CRMM_PRIV_POOL_FIRST_STREAM + 1;
+}
+
 void crmm_priv_pool_depot_want(const request *req)
 {
     rack *of = rack_of(req->pool, crmm_priv_pool_class_of_granules(req->size));
 
-    if (is_open(req->pool)) {
+    if (is_open(req->pool) && has_streams(req->pool)) {
         crmm_priv_spin_lock(&of->lock);
         want_one_more(of);
         crmm_priv_spin_unlock(&of->lock);
@@ -88,16 +94,31 @@ static magazine *find_alike(rack *of, const magazine *more)
     return NULL;
 }
 
+/* The oldest magazine leaves for a heap; the rack is locked, so that nobody finds it in neither. */
+static void pop_oldest(crmm_priv_pool_depot *depot, rack *of, magazine *out)
+{
+    (void)__atomic_fetch_add(&depot->in_transit, 1, __ATOMIC_RELAXED);
+    *out = of->magazines[0];
+    remove_at(of, 0);
+}
+
+/* And comes there. */
+static void give_to_heap(crmm_priv_pool *pool, size_t class_index, const magazine *out)
+{
+    crmm_priv_pool_give_to_heaps(pool, out->blocks, out->count, out->owner, out->epoch);
+    count_bytes(pool, class_index, 0, out->count);
+    (void)__atomic_fetch_sub(&pool->depot.in_transit, 1, __ATOMIC_RELEASE);
+}
+
 /* Put a magazine behind the others. Where they are too many the oldest one makes room. false: none
  * is wanted. */
-static bool append(rack *of, const magazine *made, magazine *out)
+static bool append(crmm_priv_pool_depot *depot, rack *of, const magazine *made, magazine *out)
 {
     if (of->wanted == 0) {
         return false;
     }
     if (of->count == CRMM_PRIV_POOL_MAGAZINES) {
-        *out = of->magazines[0];
-        remove_at(of, 0);
+        pop_oldest(depot, of, out);
     }
     of->magazines[of->count] = *made;
     __atomic_store_n(&of->count, of->count + 1, __ATOMIC_RELAXED);
@@ -105,7 +126,7 @@ static bool append(rack *of, const magazine *made, magazine *out)
     return true;
 }
 
-static bool put(rack *of, const magazine *made, magazine *out)
+static bool put(crmm_priv_pool_depot *depot, rack *of, const magazine *made, magazine *out)
 {
     bool is_put = true;
 
@@ -115,7 +136,7 @@ static bool put(rack *of, const magazine *made, magazine *out)
         memcpy(&alike->blocks[alike->count], made->blocks, made->count * sizeof(*made->blocks));
         alike->count = (uint16_t)(alike->count + made->count);
     } else {
-        is_put = append(of, made, out);
+        is_put = append(depot, of, made, out);
     }
     crmm_priv_spin_unlock(&of->lock);
     return is_put;
@@ -139,12 +160,13 @@ bool crmm_priv_pool_depot_put(crmm_priv_pool_cache *cache, size_t class_index, v
     memcpy(made.blocks, blocks, count * sizeof(*blocks));
     /* Counted before it can be seen, and after it is gone: never too little. */
     count_bytes(pool, class_index, count, 0);
-    if (is_full(pool) || !put(of, &made, &out)) {
+    if (is_full(pool) || !put(&pool->depot, of, &made, &out)) {
         count_bytes(pool, class_index, 0, count);
         return false;
     }
-    count_bytes(pool, class_index, 0, out.count);
-    crmm_priv_pool_give_to_heaps(pool, out.blocks, out.count, out.owner, out.epoch);
+    if (out.count > 0) {
+        give_to_heap(pool, class_index, &out);
+    }
     return true;
 }
 
@@ -215,15 +237,14 @@ void *crmm_priv_pool_depot_take(const request *req, void **extra, uint32_t *more
     return of == NULL ? NULL : take_all(req, of, extra, more);
 }
 
-/* A fenced magazine that a stream could use, from the one with a number on. false: none. */
-static bool find_fenced(const request *req, rack *of, uint32_t *number,
-                        crmm_priv_extent_source *from)
+/* The oldest magazine with a fence. false: none has one. */
+static bool find_fenced(const request *req, rack *of, crmm_priv_extent_source *from)
 {
     bool found = false;
 
     crmm_priv_spin_lock(&of->lock);
-    for (; *number < of->count && !found; ++*number) {
-        *from = source_of(&of->magazines[*number]);
+    for (uint32_t i = 0; i < of->count && !found; i++) {
+        *from = source_of(&of->magazines[i]);
         found = from->owner >= CRMM_PRIV_POOL_FIRST_STREAM &&
                 crmm_priv_pool_stream_is_fenced(stream_of(req, *from), from->epoch);
     }
@@ -236,30 +257,21 @@ void *crmm_priv_pool_depot_ask(const request *req, void **extra, uint32_t *more)
     rack *of = stocked_rack(req);
     crmm_priv_pool_streams *streams = &req->pool->streams;
     crmm_priv_extent_source from;
-    uint32_t number = 0;
-    uint16_t asked = CRMM_PRIV_POOL_CLEAN;
 
-    while (of != NULL && find_fenced(req, of, &number, &from)) {
-        if (from.owner == asked) {
-            continue;
-        }
-        asked = from.owner;
-        crmm_priv_pool_stream_poll(streams, crmm_priv_pool_stream_of(streams, from.owner));
-        if (is_complete(req, from)) {
-            return take_all(req, of, extra, more);
-        }
+    if (of == NULL || !find_fenced(req, of, &from)) {
+        return NULL;
     }
-    return NULL;
+    crmm_priv_pool_stream_poll(streams, crmm_priv_pool_stream_of(streams, from.owner));
+    return is_complete(req, from) ? take_all(req, of, extra, more) : NULL;
 }
 
 void *crmm_priv_pool_depot_wait(const request *req)
 {
     rack *of = req->stream == NULL ? NULL : stocked_rack(req);
     crmm_priv_pool_waits waits = {.count = 1};
-    uint32_t number = 0;
     void *ptr = NULL;
 
-    if (of == NULL || !find_fenced(req, of, &number, &waits.list[0]) ||
+    if (of == NULL || !find_fenced(req, of, &waits.list[0]) ||
         !crmm_priv_pool_wait_for(req, &waits)) {
         return NULL;
     }
@@ -268,13 +280,12 @@ void *crmm_priv_pool_depot_wait(const request *req)
 
 /* ---- all of it ---- */
 
-static bool pop_oldest(rack *of, magazine *out)
+static bool pop_any(crmm_priv_pool *pool, rack *of, magazine *out)
 {
     crmm_priv_spin_lock(&of->lock);
     bool any = of->count > 0;
     if (any) {
-        *out = of->magazines[0];
-        remove_at(of, 0);
+        pop_oldest(&pool->depot, of, out);
     }
     crmm_priv_spin_unlock(&of->lock);
     return any;
@@ -286,10 +297,9 @@ size_t crmm_priv_pool_depot_flush(crmm_priv_pool *pool)
 
     for (size_t i = 0; i < CRMM_PRIV_POOL_CLASSES; i++) {
         magazine out;
-        while (pop_oldest(rack_of(pool, i), &out)) {
-            count_bytes(pool, i, 0, out.count);
+        while (pop_any(pool, rack_of(pool, i), &out)) {
             bytes += out.count * crmm_priv_pool_class_bytes(i);
-            crmm_priv_pool_give_to_heaps(pool, out.blocks, out.count, out.owner, out.epoch);
+            give_to_heap(pool, i, &out);
         }
     }
     return bytes;
@@ -331,5 +341,6 @@ bool crmm_priv_pool_depot_has(crmm_priv_pool *pool, uint16_t owner)
         return false;
     }
     crmm_priv_pool_depot_for_each(pool, look_for_owner, &search);
-    return search.is_found;
+    /* Looked at last: what left its rack before it was looked at is counted until it is there. */
+    return search.is_found || __atomic_load_n(&pool->depot.in_transit, __ATOMIC_ACQUIRE) != 0;
 }

@@ -41,7 +41,8 @@ typedef struct crmm_priv_pool_rack {
 } crmm_priv_pool_rack;
 
 typedef struct crmm_priv_pool_depot {
-    size_t bytes; /* in all of them */
+    size_t bytes;        /* in all of them, and on their way from them to heaps */
+    uint32_t in_transit; /* magazines on that way */
     crmm_priv_pool_rack racks[CRMM_PRIV_POOL_CLASSES];
 } crmm_priv_pool_depot;
 
@@ -49,7 +50,8 @@ struct crmm_priv_pool;
 struct crmm_priv_pool_cache;
 struct crmm_priv_pool_request;
 
-/* A request that is for a block of a class was served with what another stream gave back. */
+/* A request that is for a block of a class was not served by its stream's own memory, but with what
+ * was found when the others' had been looked at. */
 void crmm_priv_pool_depot_want(const struct crmm_priv_pool_request *request);
 
 /* A cache, which is locked, lets go of blocks of a class. false: they are not wanted. */
@@ -61,7 +63,8 @@ bool crmm_priv_pool_depot_put(struct crmm_priv_pool_cache *cache, size_t class_i
 void *crmm_priv_pool_depot_take(const struct crmm_priv_pool_request *request, void **extra,
                                 uint32_t *more);
 
-/* The same after asking what the streams that they are from have completed. */
+/* The same after asking what the stream has completed that the oldest ones with a fence are from.
+ */
 void *crmm_priv_pool_depot_ask(const struct crmm_priv_pool_request *request, void **extra,
                                uint32_t *more);
 
@@ -71,10 +74,11 @@ void *crmm_priv_pool_depot_wait(const struct crmm_priv_pool_request *request);
 /* Give all to the heaps. Bytes. */
 size_t crmm_priv_pool_depot_flush(struct crmm_priv_pool *pool);
 
-/* Whether there is anything of an owner, to whom no more comes. */
+/* Whether there is anything of an owner, to whom no more comes; also while it is just on its way to
+ * a heap: who asks looks into the heaps afterwards. */
 bool crmm_priv_pool_depot_has(struct crmm_priv_pool *pool, uint16_t owner);
 
-/* Visit all magazines, a rack at a time; it is locked meanwhile. */
+/* Visit all magazines but those on their way, a rack at a time; it is locked meanwhile. */
 void crmm_priv_pool_depot_for_each(struct crmm_priv_pool *pool,
                                    void (*visit)(const crmm_priv_pool_magazine *magazine,
                                                  size_t class_index, void *data),

@@ -120,6 +120,7 @@ static void insert_before(crmm_priv_extents *extents, uint32_t index, uint32_t o
     crmm_priv_extent *extent = get(extents, index);
     crmm_priv_extent *next = get(extents, other);
 
+    extent->is_apart = next->is_apart;
     extent->before = next->before;
     extent->after = other;
     if (extent->before != NONE) {
@@ -134,6 +135,7 @@ static void insert_after(crmm_priv_extents *extents, uint32_t index, uint32_t ot
     crmm_priv_extent *extent = get(extents, index);
     crmm_priv_extent *previous = get(extents, other);
 
+    extent->is_apart = previous->is_apart;
     extent->before = other;
     extent->after = previous->after;
     if (extent->after != NONE) {
@@ -209,11 +211,12 @@ static void free_and_join(crmm_priv_extents *extents, uint32_t index, uint16_t o
 /* ---- chunks ---- */
 
 uint32_t crmm_priv_extents_add(crmm_priv_extents *extents, uint64_t at, uint32_t size,
-                               crmm_priv_pool_state state)
+                               crmm_priv_pool_state state, bool is_apart)
 {
     uint32_t index = new_extent(extents);
     crmm_priv_extent *extent = get(extents, index);
 
+    extent->is_apart = is_apart;
     extent->at = at;
     extent->size = size;
     if (state == CRMM_PRIV_POOL_FREE) {

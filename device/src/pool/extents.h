@@ -45,7 +45,8 @@ typedef struct crmm_priv_extent {
     uint32_t age_before, age_after; /* among the owner's, by their epochs */
     uint16_t owner;
     uint8_t state;
-    uint8_t is_direct; /* in use by the program, not by way of a cache */
+    bool is_direct : 1; /* in use by the program, not by way of a cache */
+    bool is_apart : 1;  /* in a chunk for one block at a time */
 } crmm_priv_extent;
 
 enum { CRMM_PRIV_POOL_ROWS = 28, CRMM_PRIV_POOL_COLUMNS = 32 };
@@ -101,7 +102,7 @@ bool crmm_priv_extents_reserve_owner(crmm_priv_extents *extents, uint16_t owner)
 /* A new chunk of address space, after crmm_priv_extents_reserve(): a hole, or clean memory. Its
  * index. */
 uint32_t crmm_priv_extents_add(crmm_priv_extents *extents, uint64_t at, uint32_t size,
-                               crmm_priv_pool_state state);
+                               crmm_priv_pool_state state, bool is_apart);
 
 /* Take a chunk's address space away: one extent that is a whole chunk, busy. */
 void crmm_priv_extents_remove(crmm_priv_extents *extents, uint32_t index);
@@ -115,11 +116,24 @@ typedef struct crmm_priv_extent_source {
 } crmm_priv_extent_source;
 
 /*
+ * What a chunk for one block at a time may serve: while it is free as a whole and has no more than
+ * `most` granules. CRMM_PRIV_POOL_ANY: it is like any other.
+ */
+#define CRMM_PRIV_POOL_ANY UINT32_MAX
+
+static inline bool crmm_priv_extent_may_serve(const crmm_priv_extent *extent, uint32_t most)
+{
+    return !extent->is_apart || most == CRMM_PRIV_POOL_ANY ||
+           (extent->before == 0 && extent->after == 0 && extent->size <= most);
+}
+
+/*
  * The free extent that fits best among the sources: for `size` granules at a multiple of
- * `alignment` granules. 0: none.
+ * `alignment` granules, of a chunk that may serve it. 0: none.
  */
 uint32_t crmm_priv_extents_find(const crmm_priv_extents *extents, uint32_t size, uint32_t alignment,
-                                const crmm_priv_extent_source *sources, size_t source_count);
+                                uint32_t most, const crmm_priv_extent_source *sources,
+                                size_t source_count);
 
 /*
  * The row of free neighbours of any of the sources that begins at the lowest address, of those that
@@ -135,23 +149,19 @@ uint32_t crmm_priv_extents_find_row(const crmm_priv_extents *extents, uint32_t s
 /* The same as crmm_priv_extents_find(), among all that are large enough: slow where they are many.
  */
 uint32_t crmm_priv_extents_find_any(const crmm_priv_extents *extents, uint32_t size,
-                                    uint32_t alignment, const crmm_priv_extent_source *sources,
-                                    size_t source_count);
+                                    uint32_t alignment, uint32_t most,
+                                    const crmm_priv_extent_source *sources, size_t source_count);
 
 /* Of one source, the free extent that was given back first of those that fit, or at least one of
  * them; 0: none. */
 uint32_t crmm_priv_extents_find_oldest(const crmm_priv_extents *extents, uint32_t size,
                                        uint32_t alignment, crmm_priv_extent_source source);
 
-/* The tightest one within a chunk that has something else in it; else a chunk that is free as a
- * whole. Of chunks for one block at a time, only one that is free as a whole and not larger than
- * `most` granules; `has_one_block` tells whether the chunk that an address lies in is such a one.
- */
+/* The same as crmm_priv_extents_find_any() without an alignment: the tightest one within a chunk
+ * that has something else in it, else a chunk that is free as a whole. */
 uint32_t crmm_priv_extents_find_thrifty(const crmm_priv_extents *extents, uint32_t size,
                                         uint32_t most, const crmm_priv_extent_source *sources,
-                                        size_t source_count,
-                                        bool (*has_one_block)(const void *chunks, uint64_t at),
-                                        const void *chunks);
+                                        size_t source_count);
 
 /*
  * Take `size` granules from a free extent that crmm_priv_extents_find() gave, after

@@ -13,6 +13,18 @@ static bool fits(const crmm_priv_extent *extent, uint32_t size, uint32_t alignme
     return extent->size >= size && extent->size - size >= padding(extent, alignment);
 }
 
+/* What is looked for. */
+typedef struct wanted {
+    uint32_t size, alignment;
+    uint32_t most; /* of a chunk for one block at a time */
+} wanted;
+
+static bool serves(const crmm_priv_extent *extent, const wanted *what)
+{
+    return fits(extent, what->size, what->alignment) &&
+           crmm_priv_extent_may_serve(extent, what->most);
+}
+
 typedef struct candidate {
     uint32_t index, size;
     uint64_t at;
@@ -25,12 +37,12 @@ static bool is_better(const crmm_priv_extent *extent, const candidate *best)
 }
 
 /* The tightest fit among the first extents of a bin, then the one at the lowest address. */
-static void search_bin(const crmm_priv_extents *extents, uint32_t index, uint32_t size,
-                       uint32_t alignment, uint64_t epoch, candidate *best)
+static void search_bin(const crmm_priv_extents *extents, uint32_t index, const wanted *what,
+                       uint64_t epoch, candidate *best)
 {
     for (int i = 0; i < MOST_PROBES && index != NONE; i++) {
         const crmm_priv_extent *extent = get(extents, index);
-        if (extent->epoch <= epoch && fits(extent, size, alignment) && is_better(extent, best)) {
+        if (is_better(extent, best) && extent->epoch <= epoch && serves(extent, what)) {
             *best = (candidate){.index = index, .size = extent->size, .at = extent->at};
         }
         index = extent->bin_after;
@@ -38,12 +50,12 @@ static void search_bin(const crmm_priv_extents *extents, uint32_t index, uint32_
 }
 
 static void search_set(const crmm_priv_extents *extents, const crmm_priv_extent_set *set,
-                       uint32_t size, uint32_t alignment, uint64_t epoch, candidate *best)
+                       const wanted *what, uint64_t epoch, candidate *best)
 {
-    place at = place_of(size);
+    place at = place_of(what->size);
     uint32_t before = best->index;
 
-    search_bin(extents, set->bins[at.row][at.column], size, alignment, epoch, best);
+    search_bin(extents, set->bins[at.row][at.column], what, epoch, best);
     if (best->index != before) {
         return;
     }
@@ -58,7 +70,7 @@ static void search_set(const crmm_priv_extents *extents, const crmm_priv_extent_
             if (smallest_in(row, column) >= best->size) {
                 return;
             }
-            search_bin(extents, set->bins[row][column], size, alignment, epoch, best);
+            search_bin(extents, set->bins[row][column], what, epoch, best);
             if (best->index != before) {
                 return;
             }
@@ -81,14 +93,16 @@ static bool has_any(const crmm_priv_extents *extents, const crmm_priv_extent_set
 }
 
 uint32_t crmm_priv_extents_find(const crmm_priv_extents *extents, uint32_t size, uint32_t alignment,
-                                const crmm_priv_extent_source *sources, size_t source_count)
+                                uint32_t most, const crmm_priv_extent_source *sources,
+                                size_t source_count)
 {
+    const wanted what = {.size = size, .alignment = alignment, .most = most};
     candidate best = {.index = NONE, .size = UINT32_MAX, .at = UINT64_MAX};
 
     for (size_t i = 0; i < source_count; i++) {
         const crmm_priv_extent_set *set = crmm_priv_extents_set(extents, sources[i].owner);
         if (has_any(extents, set, sources[i].epoch)) {
-            search_set(extents, set, size, alignment, sources[i].epoch, &best);
+            search_set(extents, set, &what, sources[i].epoch, &best);
         }
     }
     return best.index;
@@ -120,7 +134,7 @@ static void for_each_fit(const crmm_priv_extents *extents, uint32_t size,
 }
 
 typedef struct tightest {
-    uint32_t size, alignment;
+    wanted what;
     candidate best;
 } tightest;
 
@@ -128,17 +142,16 @@ static void keep_tightest(const crmm_priv_extent *extent, uint32_t index, void *
 {
     tightest *found = data;
 
-    if (is_better(extent, &found->best) && fits(extent, found->size, found->alignment)) {
+    if (is_better(extent, &found->best) && serves(extent, &found->what)) {
         found->best = (candidate){.index = index, .size = extent->size, .at = extent->at};
     }
 }
 
 uint32_t crmm_priv_extents_find_any(const crmm_priv_extents *extents, uint32_t size,
-                                    uint32_t alignment, const crmm_priv_extent_source *sources,
-                                    size_t source_count)
+                                    uint32_t alignment, uint32_t most,
+                                    const crmm_priv_extent_source *sources, size_t source_count)
 {
-    tightest found = {.size = size,
-                      .alignment = alignment,
+    tightest found = {.what = {.size = size, .alignment = alignment, .most = most},
                       .best = {.index = NONE, .size = UINT32_MAX, .at = UINT64_MAX}};
 
     for_each_fit(extents, size, sources, source_count, keep_tightest, &found);
@@ -159,14 +172,14 @@ uint32_t crmm_priv_extents_find_oldest(const crmm_priv_extents *extents, uint32_
         }
         index = extent->age_after;
     }
-    return index == NONE ? NONE : crmm_priv_extents_find_any(extents, size, alignment, &source, 1);
+    return index == NONE ? NONE
+                         : crmm_priv_extents_find_any(extents, size, alignment, CRMM_PRIV_POOL_ANY,
+                                                      &source, 1);
 }
 
 typedef struct thrifty {
     candidate part, whole; /* of a chunk */
-    uint32_t most;         /* size of one for one block */
-    bool (*has_one_block)(const void *chunks, uint64_t at);
-    const void *chunks;
+    uint32_t most;
 } thrifty;
 
 static void keep_thrifty(const crmm_priv_extent *extent, uint32_t index, void *data)
@@ -175,24 +188,17 @@ static void keep_thrifty(const crmm_priv_extent *extent, uint32_t index, void *d
     bool is_whole = extent->before == NONE && extent->after == NONE;
     candidate *best = is_whole ? &found->whole : &found->part;
 
-    if (is_better(extent, best) && ((is_whole && extent->size <= found->most) ||
-                                    !found->has_one_block(found->chunks, extent->at))) {
+    if (is_better(extent, best) && crmm_priv_extent_may_serve(extent, found->most)) {
         *best = (candidate){.index = index, .size = extent->size, .at = extent->at};
     }
 }
 
 uint32_t crmm_priv_extents_find_thrifty(const crmm_priv_extents *extents, uint32_t size,
                                         uint32_t most, const crmm_priv_extent_source *sources,
-                                        size_t source_count,
-                                        bool (*has_one_block)(const void *chunks, uint64_t at),
-                                        const void *chunks)
+                                        size_t source_count)
 {
     const candidate none = {.index = NONE, .size = UINT32_MAX, .at = UINT64_MAX};
-    thrifty found = {.part = none,
-                     .whole = none,
-                     .most = most,
-                     .has_one_block = has_one_block,
-                     .chunks = chunks};
+    thrifty found = {.part = none, .whole = none, .most = most};
 
     for_each_fit(extents, size, sources, source_count, keep_thrifty, &found);
     return found.part.index != NONE ? found.part.index : found.whole.index;

@@ -56,7 +56,7 @@ static bool visit_run(const crmm_priv_extent *extent, uint32_t index, void *data
     run_search *search = data;
     run found;
 
-    if (!crmm_priv_pool_is_too_good(search->req, extent) &&
+    if (crmm_priv_extent_may_serve(extent, crmm_priv_pool_most_apart(search->req)) &&
         is_first(search->req, search->extents, index) &&
         run_from(search->req, search->extents, index, &found) && found.size < search->best.size) {
         search->best = found;

@@ -273,7 +273,7 @@ crmm_status crmm_pool_memory_resource_streams(const crmm_resource *resource,
     }
     add_streams(pool, all, end);
     for (uint32_t i = CRMM_PRIV_POOL_FIRST_STREAM; i < end; i++) {
-        uint64_t id = crmm_priv_pool_stream_of(&pool->streams, i)->id;
+        uint64_t id = crmm_priv_pool_stream_id(crmm_priv_pool_stream_of(&pool->streams, i));
         all[i].struct_size = sizeof(all[i]);
         all[i].stream_id = id == CRMM_PRIV_POOL_LEGACY_STREAM ? 0 : id;
         if (all[i].pending + all[i].at_hand > 0) {

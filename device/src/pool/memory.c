@@ -45,6 +45,18 @@ static size_t slack_of(const crmm_priv_pool *pool, size_t peak)
     return slack < most ? slack : most;
 }
 
+void crmm_priv_pool_earn_slack(crmm_priv_pool *pool, size_t released)
+{
+    uint64_t bytes = __atomic_add_fetch(&pool->made_way, released, __ATOMIC_RELAXED);
+
+    pthread_mutex_lock(&pool->mutex);
+    bool is_all = bytes / WAYS_PER_BYTE >= pool->peak_live / MOST_SLACK;
+    pthread_mutex_unlock(&pool->mutex);
+    if (released > 0 && is_all && !pool->is_tight) {
+        __atomic_store_n(&pool->is_loose, true, __ATOMIC_RELAXED);
+    }
+}
+
 size_t crmm_priv_pool_free_limit(crmm_priv_pool *pool, size_t need)
 {
     size_t live = crmm_priv_pool_live(pool);

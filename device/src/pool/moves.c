@@ -78,6 +78,50 @@ static uint32_t movable_pages(const crmm_priv_pool *pool, const crmm_priv_extent
     return count;
 }
 
+/* Free extents with pages that can move, the smallest ones first. */
+typedef struct sources {
+    uint32_t all[MOST_PAGES];
+    uint32_t count;
+} sources;
+
+/* Put an extent where it belongs by its size, as long as it is among the first `most`. */
+static void insert_by_size(sources *list, const crmm_priv_extents *extents, uint32_t index,
+                           uint32_t most)
+{
+    uint32_t at = list->count;
+
+    while (at > 0 && extents->all[list->all[at - 1]].size > extents->all[index].size) {
+        at--;
+    }
+    if (at == most) {
+        return;
+    }
+    list->count += list->count < most;
+    for (uint32_t i = list->count - 1; i > at; i--) {
+        list->all[i] = list->all[i - 1];
+    }
+    list->all[at] = index;
+}
+
+/* Those that are of use to the request; each has a page at least. */
+static void find_sources(const crmm_priv_pool_request *request, const crmm_priv_extents *extents,
+                         const crmm_priv_pool_plan *plan, uint32_t most, sources *list)
+{
+    const crmm_priv_pool *pool = request->pool;
+    uint32_t page = crmm_priv_pool_granules_of(pool->page);
+    uint64_t at = 0;
+
+    for (uint32_t i = 1; i < extents->capacity; i++) {
+        const crmm_priv_extent *extent = &extents->all[i];
+        bool is_larger =
+            list->count == most && extent->size >= extents->all[list->all[most - 1]].size;
+        if (extent->size >= page && !is_larger && crmm_priv_pool_may_use(request, extent) &&
+            !is_within(extent, plan) && movable_pages(pool, extent, &at) > 0) {
+            insert_by_size(list, extents, i, most);
+        }
+    }
+}
+
 /* Up to `want` pages that are wholly free and of use to the request, smallest extents first, so
  * that large ones stay whole; they are marked as leaving. Their number. The heap is locked. */
 static uint32_t find_donors(const crmm_priv_pool_request *request, crmm_priv_pool_heap *heap,
@@ -86,34 +130,22 @@ static uint32_t find_donors(const crmm_priv_pool_request *request, crmm_priv_poo
     const crmm_priv_pool *pool = request->pool;
     crmm_priv_extents *extents = &heap->extents;
     uint32_t page = crmm_priv_pool_granules_of(pool->page);
+    sources list = {.count = 0};
     uint32_t count = 0;
 
-    while (count < want) {
-        uint32_t best = 0;
-        uint32_t best_size = UINT32_MAX;
+    find_sources(request, extents, plan, want, &list);
+    for (uint32_t k = 0; k < list.count && count < want; k++) {
+        uint32_t rest = list.all[k];
         uint64_t at = 0;
-
-        for (uint32_t i = 1; i < extents->capacity; i++) {
-            const crmm_priv_extent *extent = &extents->all[i];
-            if (extent->size >= page && extent->size < best_size &&
-                crmm_priv_pool_may_use(request, extent) && !is_within(extent, plan) &&
-                movable_pages(pool, extent, &at) > 0) {
-                best = i;
-                best_size = extent->size;
-            }
-        }
-        if (best == 0) {
-            break;
-        }
-        uint32_t pages = movable_pages(pool, &extents->all[best], &at);
+        uint32_t pages = movable_pages(pool, &extents->all[rest], &at);
         for (uint32_t i = 0; i < pages && count < want; i++, at += page) {
             if (!crmm_priv_extents_reserve(extents)) {
                 return count;
             }
             uint32_t index =
-                crmm_priv_extents_carve(extents, best, at, page, CRMM_PRIV_POOL_LEAVING);
+                crmm_priv_extents_carve(extents, rest, at, page, CRMM_PRIV_POOL_LEAVING);
             found[count++] = (donation){.at = at, .index = index};
-            best = extents->all[index].after;
+            rest = extents->all[index].after;
         }
     }
     return count;

@@ -57,9 +57,9 @@ crmm_status crmm_priv_pool_add_range(crmm_priv_pool *pool, crmm_priv_pool_heap *
         crmm_priv_pool_heap_lock(heap);
         bool room_for_it = crmm_priv_extents_reserve(&heap->extents);
         if (room_for_it) {
-            (void)crmm_priv_extents_add(&heap->extents,
-                                        (uintptr_t)base >> CRMM_PRIV_POOL_GRANULE_SHIFT,
-                                        crmm_priv_pool_granules_of(bytes), CRMM_PRIV_POOL_HOLE);
+            (void)crmm_priv_extents_add(
+                &heap->extents, (uintptr_t)base >> CRMM_PRIV_POOL_GRANULE_SHIFT,
+                crmm_priv_pool_granules_of(bytes), CRMM_PRIV_POOL_HOLE, false);
         }
         crmm_priv_pool_heap_unlock(heap);
         if (room_for_it) {

@@ -103,6 +103,7 @@ struct crmm_priv_pool {
     size_t peak_told; /* as crmm_resource_info() has it */
     uint64_t growths, moves, releases;
     uint64_t made_way;       /* bytes of idle chunks that went back before others came */
+    bool is_loose;           /* that was so much that chunks are for anything from now on */
     uint64_t stranded_epoch; /* of memory whose stream is not known any more */
     uint16_t solo;           /* the only stream there is, see extents.h */
     bool had_sync;           /* there was a sync call */
@@ -124,6 +125,12 @@ uint64_t crmm_priv_pool_generation(void);
 /* Whether this is a forked child of the process that made the pool: its locks may be held by
  * threads that the child has not, and its memory is CUDA's. */
 bool crmm_priv_pool_is_forked(const crmm_priv_pool *pool);
+
+/* Whether chunks that were made for one block are for one at a time. */
+static inline bool crmm_priv_pool_is_thrifty(const crmm_priv_pool *pool)
+{
+    return !pool->is_in_place && !__atomic_load_n(&pool->is_loose, __ATOMIC_RELAXED);
+}
 
 /* ---- heaps ---- */
 

@@ -126,7 +126,7 @@ static bool is_idle(void *context, uint16_t owner)
 {
     crmm_priv_pool *pool = context;
     uint32_t heaps = crmm_priv_pool_heap_count(pool);
-    bool idle = true;
+    bool idle = !crmm_priv_pool_depot_has(pool, owner); /* before the heaps, to which it goes */
 
     for (uint32_t i = 0; i < heaps && idle; i++) {
         crmm_priv_pool_heap *heap = crmm_priv_pool_heap_of(pool, i);
@@ -135,7 +135,7 @@ static bool is_idle(void *context, uint16_t owner)
         idle = (set == NULL || set->count == 0) && heap->extents.leaving == 0;
         crmm_priv_pool_heap_unlock(heap);
     }
-    return idle && !crmm_priv_pool_depot_has(pool, owner);
+    return idle;
 }
 
 /* The heap with the fewest users; the pool's lock is held. */
@@ -176,16 +176,27 @@ static crmm_priv_pool_cache *take_orphan(crmm_priv_pool *pool)
     return cache;
 }
 
+/* Whether there is one stream alone; the registry is locked. */
+static bool is_alone(const crmm_priv_pool *pool)
+{
+    return pool->release_threshold == SIZE_MAX && !pool->had_sync &&
+           crmm_priv_pool_streams_end(&pool->streams) == CRMM_PRIV_POOL_FIRST_STREAM + 1;
+}
+
 /* One stream alone has clean memory joined to its own. */
 static void note_stream(crmm_priv_pool *pool, const crmm_priv_pool_stream *stream)
 {
-    bool alone = stream != NULL && pool->release_threshold == SIZE_MAX &&
-                 stream->index == CRMM_PRIV_POOL_FIRST_STREAM &&
-                 crmm_priv_pool_streams_end(&pool->streams) == CRMM_PRIV_POOL_FIRST_STREAM + 1 &&
-                 !pool->had_sync;
-
     pool->had_sync = pool->had_sync || stream == NULL;
-    crmm_priv_pool_set_solo(pool, alone ? stream->index : 0);
+    crmm_priv_pool_set_solo(pool, is_alone(pool) ? CRMM_PRIV_POOL_FIRST_STREAM : 0);
+}
+
+void crmm_priv_pool_restore_solo(crmm_priv_pool *pool)
+{
+    pthread_mutex_lock(&registry);
+    if (is_alone(pool)) {
+        crmm_priv_pool_set_solo(pool, CRMM_PRIV_POOL_FIRST_STREAM);
+    }
+    pthread_mutex_unlock(&registry);
 }
 
 /* The registry is locked. */

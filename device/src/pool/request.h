@@ -23,6 +23,14 @@ static inline uint64_t crmm_priv_pool_thrifty_most(uint64_t size)
     return size + size / 4;
 }
 
+/* The same, in granules, of any request. */
+static inline uint32_t crmm_priv_pool_most_apart(const crmm_priv_pool_request *request)
+{
+    uint64_t most = crmm_priv_pool_thrifty_most(request->size);
+
+    return request->is_thrifty && most < CRMM_PRIV_POOL_ANY ? (uint32_t)most : CRMM_PRIV_POOL_ANY;
+}
+
 static inline uint16_t crmm_priv_pool_owner(const crmm_priv_pool_request *request)
 {
     return request->stream == NULL ? CRMM_PRIV_POOL_CLEAN : request->stream->index;

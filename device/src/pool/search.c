@@ -10,43 +10,21 @@ typedef crmm_priv_pool_request request;
 
 /* ---- looking ---- */
 
-static bool has_one_block(const void *chunks, uint64_t at)
-{
-    return crmm_priv_pool_chunks_find(chunks, crmm_priv_pool_address_of(at))->has_one_block;
-}
-
-bool crmm_priv_pool_is_too_good(const request *req, const crmm_priv_extent *extent)
-{
-    if (!req->is_thrifty) {
-        return false;
-    }
-    const crmm_priv_pool_chunk *chunk =
-        crmm_priv_pool_chunks_find(&req->pool->chunks, crmm_priv_pool_address_of(extent->at));
-    return chunk->has_one_block &&
-           crmm_priv_pool_granules_of(chunk->bytes) > crmm_priv_pool_thrifty_most(req->size);
-}
-
-/* Whether something else would do as well as an extent, which nothing but this block would keep
- * from going back. */
-static bool is_idle_chunk(const crmm_priv_extent *extent)
-{
-    return extent->before == 0 && extent->after == 0;
-}
-
-/* The extent that fits best. Where that is a chunk of its own, all are looked at. */
+/* The extent that fits best. Where that is a chunk that nothing but this block would keep from
+ * going back, all are looked at. */
 static uint32_t find(const request *req, const crmm_priv_extents *extents,
                      const crmm_priv_extent_source *sources, size_t count)
 {
-    uint32_t index = crmm_priv_extents_find(extents, req->size, req->alignment, sources, count);
+    uint32_t most = crmm_priv_pool_most_apart(req);
+    uint32_t index =
+        crmm_priv_extents_find(extents, req->size, req->alignment, most, sources, count);
+    const crmm_priv_extent *found = &extents->all[index];
 
-    if (index == 0 || !req->is_thrifty || req->alignment != 1 ||
-        (!is_idle_chunk(&extents->all[index]) &&
-         !crmm_priv_pool_is_too_good(req, &extents->all[index]))) {
+    if (index == 0 || !req->is_thrifty || req->alignment != 1 || found->before != 0 ||
+        found->after != 0) {
         return index;
     }
-    return crmm_priv_extents_find_thrifty(extents, req->size,
-                                          (uint32_t)crmm_priv_pool_thrifty_most(req->size), sources,
-                                          count, has_one_block, &req->pool->chunks);
+    return crmm_priv_extents_find_thrifty(extents, req->size, most, sources, count);
 }
 
 /* Whether a block is placed in a row of neighbours, whosever they are: as low as it can be, large
@@ -76,8 +54,9 @@ static uint32_t take_best(const request *req, crmm_priv_extents *extents,
     } else {
         index = find(req, extents, sources, count);
     }
-    if (index == 0 && req->is_thorough && !req->is_thrifty) {
-        index = crmm_priv_extents_find_any(extents, req->size, req->alignment, sources, count);
+    if (index == 0 && req->is_thorough) {
+        index = crmm_priv_extents_find_any(extents, req->size, req->alignment,
+                                           crmm_priv_pool_most_apart(req), sources, count);
     }
     return index == 0 ? 0 : crmm_priv_extents_take(extents, index, req->size, req->alignment);
 }
@@ -161,7 +140,8 @@ void *crmm_priv_pool_take_line(const request *req, const crmm_priv_extent_source
     if (!crmm_priv_extents_reserve(extents)) {
         return NULL;
     }
-    uint32_t index = crmm_priv_extents_find(extents, LINE, LINE, sources, count);
+    uint32_t index =
+        crmm_priv_extents_find(extents, LINE, LINE, crmm_priv_pool_most_apart(req), sources, count);
     if (index == 0) {
         return NULL;
     }
@@ -202,8 +182,8 @@ static bool find_fenced(const request *req, crmm_priv_pool_heap *heap, uint16_t 
                 .owner = other->index, .epoch = __atomic_load_n(&other->fenced, __ATOMIC_ACQUIRE)};
         }
     }
-    uint32_t index =
-        crmm_priv_extents_find(&heap->extents, req->size, req->alignment, sources, count);
+    uint32_t index = crmm_priv_extents_find(&heap->extents, req->size, req->alignment,
+                                            crmm_priv_pool_most_apart(req), sources, count);
     *owner = heap->extents.all[index].owner;
     *epoch = heap->extents.all[index].epoch;
     crmm_priv_pool_heap_unlock(heap);

@@ -53,8 +53,4 @@ void *crmm_priv_pool_look(const crmm_priv_pool_request *request, crmm_priv_pool_
  */
 void *crmm_priv_pool_search(const crmm_priv_pool_request *request, bool is_direct);
 
-/* Whether an extent lies in a chunk for one block that is too large for this one. */
-bool crmm_priv_pool_is_too_good(const crmm_priv_pool_request *request,
-                                const crmm_priv_extent *extent);
-
 #endif

@@ -100,14 +100,18 @@ static void make_way(const request *req)
     if (pool->is_in_place || crmm_priv_pool_held(pool) + need <= limit) {
         return;
     }
+    /* A lone stream's memory is its own, and nobody's as far as its work is complete. */
+    bool was_solo = __atomic_load_n(&pool->solo, __ATOMIC_RELAXED) != 0;
     crmm_priv_pool_set_solo(pool, 0);
     crmm_priv_pool_complete_own(req);
     for (uint32_t waits = most_waits(pool);
          pool->is_tight && waits > 0 && crmm_priv_pool_wait_for_oldest(pool); waits--) {
     }
     crmm_priv_pool_settle_streams(pool);
-    size_t released = crmm_priv_pool_release(pool, limit > need ? limit - need : 0);
-    (void)__atomic_fetch_add(&pool->made_way, released, __ATOMIC_RELAXED);
+    crmm_priv_pool_earn_slack(pool, crmm_priv_pool_release(pool, limit > need ? limit - need : 0));
+    if (was_solo) {
+        crmm_priv_pool_restore_solo(pool);
+    }
 }
 
 /* Grow until the request can be served. NULL: it is at its maximum, or upstream refuses. */
@@ -327,7 +331,7 @@ crmm_priv_pool_growth crmm_priv_pool_serve(crmm_priv_pool *pool, crmm_priv_pool_
                    .handle = handle,
                    .size = size,
                    .alignment = alignment,
-                   .is_thrifty = !pool->is_in_place};
+                   .is_thrifty = crmm_priv_pool_is_thrifty(pool)};
     size_t count = crmm_priv_pool_near_sources(&req, sources);
 
     *ptr = is_direct ? NULL : crmm_priv_pool_depot_take(&req, extra, more);

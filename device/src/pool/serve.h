@@ -8,16 +8,17 @@
 /*
  * Serve a request that the cache cannot: from the heap, then by all that is left to try. In order:
  *
- *  1. own and clean memory, by the tighter fit; then what the stream has seen of others
- *  2. what other streams' completed work makes clean
- *  3. another stream's block, with a wait on the GPU
+ *  1. what is on its way between caches and may be used; own and clean memory, by the tighter fit;
+ *     then what the stream has seen of others
+ *  2. what other streams' completed work makes clean, or lets go on its way
+ *  3. another stream's block, with a wait on the GPU; one on its way first
  *  4. other heaps, the same way
  *  5. what the caches hold
  *  6. free neighbours together, with a wait for each stream among them
  *  7. growth, by moving idle memory or from upstream
  *  8. growth after idle memory was given back, where that is what hinders it
- *  9. waiting, on the CPU, for a block that suffices, else for the oldest fences, one after the
- *     other
+ *  9. waiting, on the CPU, for the fence that was recorded first: of those before a block that
+ *     suffices, else of all
  * 10. waiting for everything
  *
  * Among several heaps of a pool that is far from its maximum, a small request mostly goes from 1 to

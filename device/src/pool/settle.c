@@ -62,7 +62,8 @@ static void fence_legacy(crmm_priv_pool *pool)
 
     for (uint32_t i = CRMM_PRIV_POOL_FIRST_STREAM; i < end; i++) {
         crmm_priv_pool_stream *stream = crmm_priv_pool_stream_of(&pool->streams, i);
-        if (stream->id == CRMM_PRIV_POOL_LEGACY_STREAM && has_unfenced(pool, stream)) {
+        if (crmm_priv_pool_stream_id(stream) == CRMM_PRIV_POOL_LEGACY_STREAM &&
+            has_unfenced(pool, stream)) {
             (void)crmm_priv_pool_stream_fence(&pool->streams, stream, NULL);
         }
     }

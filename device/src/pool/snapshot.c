@@ -39,7 +39,9 @@ static bool make_room(blocks *list, size_t more)
 /* CUDA's id, as the public header tells it. */
 static uint64_t id_of(const crmm_priv_pool_stream *stream)
 {
-    return stream->id == CRMM_PRIV_POOL_LEGACY_STREAM ? 0 : stream->id;
+    uint64_t id = crmm_priv_pool_stream_id(stream);
+
+    return id == CRMM_PRIV_POOL_LEGACY_STREAM ? 0 : id;
 }
 
 /* A block at hand is in use as its heap knows it: what is said of it is corrected later. */

@@ -167,7 +167,7 @@ crmm_priv_pool_stream *crmm_priv_pool_streams_get(crmm_priv_pool_streams *stream
         stream->users++;
         spare->users = 0;
     } else if (recycled) {
-        spare->id = id;
+        __atomic_store_n(&spare->id, id, __ATOMIC_RELAXED); /* others tell it */
         spare->is_default = is_default;
         stream = spare;
         spare = NULL;
@@ -208,8 +208,22 @@ static bool is_free(const crmm_priv_pool_stream *stream, const crmm_priv_fence *
             fence->epoch <= crmm_priv_pool_stream_done(stream));
 }
 
-/* A fence to record next, which nothing depends on. NULL: there is none. The lock is held. */
-static crmm_priv_fence *choose(crmm_priv_pool_stream *stream)
+/* The newest fence that was recorded before an epoch, and that nobody uses just now. */
+static crmm_priv_fence *newest_before(crmm_priv_pool_stream *stream, uint64_t epoch)
+{
+    crmm_priv_fence *newest = NULL;
+
+    for (size_t i = 0; i < CRMM_PRIV_POOL_FENCES; i++) {
+        crmm_priv_fence *fence = &stream->fences[i];
+        if (fence->users == 0 && fence->state == CRMM_PRIV_FENCE_RECORDED && fence->epoch < epoch &&
+            (newest == NULL || fence->epoch > newest->epoch)) {
+            newest = fence;
+        }
+    }
+    return newest;
+}
+
+static crmm_priv_fence *find_free(crmm_priv_pool_stream *stream)
 {
     for (size_t i = 0; i < CRMM_PRIV_POOL_FENCES; i++) {
         if (is_free(stream, &stream->fences[i])) {
@@ -219,22 +233,23 @@ static crmm_priv_fence *choose(crmm_priv_pool_stream *stream)
     return NULL;
 }
 
+/* A fence to record next: one that nothing depends on. Where other threads are just recording the
+ * last of these, the newest, whose epoch the new one covers. NULL: all are busy. The lock is held.
+ */
+static crmm_priv_fence *choose(crmm_priv_pool_stream *stream)
+{
+    crmm_priv_fence *fence = find_free(stream);
+
+    return fence != NULL ? fence : newest_before(stream, UINT64_MAX);
+}
+
 /* See that there is a fence for the next time: else the newest one before this, whose epoch this
  * one covers, is given up; the older ones stay, since they are complete first. The lock is held. */
 static void keep_a_spare(crmm_priv_pool_stream *stream, const crmm_priv_fence *latest)
 {
-    crmm_priv_fence *newest = NULL;
+    crmm_priv_fence *newest =
+        find_free(stream) == NULL ? newest_before(stream, latest->epoch) : NULL;
 
-    for (size_t i = 0; i < CRMM_PRIV_POOL_FENCES; i++) {
-        crmm_priv_fence *fence = &stream->fences[i];
-        if (is_free(stream, fence)) {
-            return;
-        }
-        if (fence->users == 0 && fence->state == CRMM_PRIV_FENCE_RECORDED &&
-            fence->epoch < latest->epoch && (newest == NULL || fence->epoch > newest->epoch)) {
-            newest = fence;
-        }
-    }
     if (newest != NULL) {
         newest->state = CRMM_PRIV_FENCE_IDLE;
     }

@@ -102,6 +102,12 @@ static inline uint32_t crmm_priv_pool_streams_end(const crmm_priv_pool_streams *
     return CRMM_PRIV_POOL_FIRST_STREAM + __atomic_load_n(&streams->count, __ATOMIC_ACQUIRE);
 }
 
+/* Its id, which changes when its entry is used again. */
+static inline uint64_t crmm_priv_pool_stream_id(const crmm_priv_pool_stream *stream)
+{
+    return __atomic_load_n(&stream->id, __ATOMIC_RELAXED);
+}
+
 static inline uint64_t crmm_priv_pool_stream_epoch(const crmm_priv_pool_stream *stream)
 {
     return __atomic_load_n(&stream->epoch, __ATOMIC_ACQUIRE);

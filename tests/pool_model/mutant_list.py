@@ -201,8 +201,8 @@ POOL = [
            '''           0 <
                crmm_priv_pool_stream_seen('''),
     Mutant('pool: a source\'s epoch is not looked at', EXTENTS_SEARCH,
-           'if (extent->epoch <= epoch && fits(extent, size, alignment) &&',
-           'if ((extent->epoch <= epoch || epoch > 0) && fits(extent, size, alignment) &&'),
+           'if (is_better(extent, best) && extent->epoch <= epoch && serves(extent, what)) {',
+           'if (is_better(extent, best) && epoch > 0 && serves(extent, what)) {'),
     Mutant('pool: nor by a tight pool over chunks', EXTENTS_SEARCH,
            'if (extent->size >= size && extent->epoch <= sources[i].epoch) {',
            'if (extent->size >= size) {'),

@@ -222,6 +222,9 @@ Test(pool_handover, what_a_busy_stream_gave_back_waits_for_it_though_others_come
     crmm_resource *vmm = make_vmm();
     crmm_resource *pool = make_full(vmm, takes, blocks, BLOCKS);
 
+    for (size_t i = 0; i < OTHERS; i++) {
+        others[i] = make_stream();
+    }
     order(takes, busy);
     get_used_to(pool, busy, blocks, BUSY);
     cuda(cudaStreamSynchronize(busy));
@@ -236,7 +239,6 @@ Test(pool_handover, what_a_busy_stream_gave_back_waits_for_it_though_others_come
         blocks[i] = take(pool, busy, BYTES); /* it has nothing at hand any more */
     }
     for (size_t i = 0; i < OTHERS; i++) {
-        others[i] = make_stream();
         order(takes, others[i]);
         hand_back(pool, others[i], blocks[GIVEN + i]);
     }

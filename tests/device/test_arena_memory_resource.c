@@ -107,8 +107,8 @@ Test(arena_memory_resource, looks_as_declared)
     cr_assert(crmm_resource_upstream(mr) == cuda_mr && crmm_resource_is_adaptor(mr));
     size_t size = crmm_arena_memory_resource_arena_size(mr);
     expect_equal(info_of(mr).held, size);
-    /* On a device that others use as well, what is free changes. */
-    cr_assert(size % 256 == 0 && size >= free_bytes / 4 && size <= free_bytes, "%zu of %zu", size,
+    /* On a device that others use as well, what is free changes, and may be more by now. */
+    cr_assert(size % 256 == 0 && size >= free_bytes / 4 && size <= total, "%zu of %zu", size,
               free_bytes);
     crmm_resource_release(&mr);
     mr = make(cuda_mr, 3 * MIB + 255);

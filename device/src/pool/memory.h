@@ -33,7 +33,7 @@ size_t crmm_priv_pool_free_limit(crmm_priv_pool *pool, size_t need);
  * gets, chunks are for one block at a time no more. */
 void crmm_priv_pool_earn_slack(crmm_priv_pool *pool, size_t released);
 
-/* See whether as much was never in use before, after memory came. */
+/* Over chunks, see whether as much was never in use before, after memory came. */
 void crmm_priv_pool_note_peak(crmm_priv_pool *pool);
 
 /* Take `bytes` from upstream at once, into a heap. */

@@ -76,7 +76,7 @@ void note_holdings(holdings *out)
     cr_assert(cudart_emulated_usage(0, &usage) == 0);
     *out = (holdings){.physical = usage.physical,
                       .allocated = usage.allocated,
-                      .ranges = left_of("cuMemAddressReserve", "cuMemAddressFree"),
+                      .ranges = cudart_emulated_reserved(),
                       .events = left_of("cudaEventCreateWithFlags", "cudaEventDestroy"),
                       .streams = left_of("cudaStreamCreateWithFlags", "cudaStreamDestroy")};
 }
@@ -86,8 +86,6 @@ bool are_holdings_back(const holdings *before, const fault *one, bool is_met)
     holdings now;
 
     note_holdings(&now);
-    now.ranges -= is_met && fault_is_of(one, "cuMemAddressReserve");
-    now.ranges += is_met && fault_is_of(one, "cuMemAddressFree");
     now.events -= is_met && fault_is_of(one, "cudaEventCreateWithFlags");
     now.streams -= is_met && fault_is_of(one, "cudaStreamCreateWithFlags");
     return now.physical == before->physical && now.allocated == before->allocated &&

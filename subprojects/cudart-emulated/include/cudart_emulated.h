@@ -77,6 +77,8 @@ struct cudart_emulated_usage {
 int cudart_emulated_usage(int device, struct cudart_emulated_usage *usage);
 /* Requested bytes of pinned host blocks; peak may be NULL. */
 size_t cudart_emulated_pinned(size_t *peak);
+/* Address ranges that are reserved. */
+size_t cudart_emulated_reserved(void);
 
 /* ---- faults ---- */
 

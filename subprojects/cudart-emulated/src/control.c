@@ -137,6 +137,14 @@ size_t cudart_emulated_pinned(size_t *peak)
     return now;
 }
 
+size_t cudart_emulated_reserved(void)
+{
+    begin();
+    size_t now = totals.ranges;
+    end(cudaSuccess);
+    return now;
+}
+
 int cudart_emulated_fail(const char *function, unsigned long long first, unsigned long long count,
                          cudaError_t error)
 {

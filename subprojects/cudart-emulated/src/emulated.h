@@ -435,6 +435,7 @@ void malloc_free_quietly(uintptr_t va);
 
 struct totals {
     size_t pinned, pinned_peak;
+    size_t ranges; /* of addresses, reserved */
 };
 extern struct totals totals;
 

@@ -100,6 +100,7 @@ CUresult vmm_cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment
     reservation->size = size;
     reservation->next = reservations;
     reservations = reservation;
+    totals.ranges++;
     *ptr = reservation->va;
     END_DRIVER(cudaSuccess);
 }
@@ -117,6 +118,7 @@ static void drop_reservation(struct reservation *reservation)
         at = &(*at)->next;
     }
     *at = reservation->next;
+    totals.ranges--;
     arena_free(false, reservation->segment);
     free(reservation);
 }

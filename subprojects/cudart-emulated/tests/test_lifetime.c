@@ -126,7 +126,9 @@ static CUdeviceptr mapped(void)
     CUmemGenericAllocationHandle handle = 0;
     CUdeviceptr va = 0;
     load();
+    size_t ranges = cudart_emulated_reserved();
     CHECK(cuMemAddressReserve_fn(&va, 4 * MIB, 0, 0, 0) == CUDA_SUCCESS);
+    CHECK(cudart_emulated_reserved() == ranges + 1);
     CHECK(cuMemCreate_fn(&handle, 2 * MIB, &prop, 0) == CUDA_SUCCESS);
     map_at(va, handle);
     CHECK(cuMemRelease_fn(handle) == CUDA_SUCCESS);

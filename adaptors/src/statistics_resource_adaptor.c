@@ -6,11 +6,11 @@
 
 #include <crmm/internal/fail.h>
 #include <crmm/internal/report.h>
+#include <crmm/internal/text.h>
 
 #include "adaptor.h"
 #include "statistics_counters.h"
 #include "statistics_scopes.h"
-#include "text.h"
 
 static const char class_name[] = "statistics_resource_adaptor";
 

@@ -9,9 +9,9 @@
 #include <crmm/internal/fail.h>
 #include <crmm/internal/options.h>
 #include <crmm/internal/report.h>
+#include <crmm/internal/text.h>
 
 #include "adaptor.h"
-#include "text.h"
 #include "tracking_label.h"
 #include "tracking_stack.h"
 #include "tracking_table.h"

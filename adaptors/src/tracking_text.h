@@ -2,7 +2,8 @@
 #ifndef CRMM_ADAPTORS_SRC_TRACKING_TEXT_H
 #define CRMM_ADAPTORS_SRC_TRACKING_TEXT_H
 
-#include "text.h"
+#include <crmm/internal/text.h>
+
 #include "tracking_table.h"
 
 /* One line for each allocation of a list, and for each call of its stack. */

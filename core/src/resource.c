@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <crmm/core/resource.h>
 
-#include <stdio.h>
 #include <string.h>
 
 #include <crmm/core/alignment.h>
 #include <crmm/internal/fail.h>
 #include <crmm/internal/report.h>
 #include <crmm/internal/resource.h>
+#include <crmm/internal/text.h>
 
 /* Whether a table has an optional slot that is not NULL. */
 #define HAS(ops, slot) \
@@ -281,22 +281,15 @@ void crmm_deallocate_ptr(crmm_resource *resource, crmm_stream stream, void *ptr)
 
 /* ---- description and figures ---- */
 
-/* snprintf() onto a text that is `length` long so far; the new length. */
-static size_t append(char *text, size_t size, size_t length, const char *more)
-{
-    if (length < size) {
-        (void)snprintf(text + length, size - length, "%s", more);
-    }
-    return length + strlen(more);
-}
-
 size_t crmm_priv_describe_over(const crmm_resource *upstream, char *text, size_t size,
                                size_t length)
 {
-    length = append(text, size, length, " over ");
-    bool room = length < size;
-    return length +
-           crmm_resource_describe(upstream, room ? text + length : NULL, room ? size - length : 0);
+    crmm_priv_text to = {.start = text, .size = size, .length = length};
+
+    crmm_priv_text_append(&to, " over ");
+    bool room = to.length < size;
+    return to.length + crmm_resource_describe(upstream, room ? text + to.length : NULL,
+                                              room ? size - to.length : 0);
 }
 
 size_t crmm_resource_describe(const crmm_resource *resource, char *text, size_t size)
@@ -307,9 +300,10 @@ size_t crmm_resource_describe(const crmm_resource *resource, char *text, size_t 
     if (resource != NULL && HAS(resource->ops, describe)) {
         return resource->ops->describe(resource, text, size);
     }
-    size_t length = append(text, size, 0, crmm_resource_name(resource));
+    crmm_priv_text to = crmm_priv_text_begin(text, size);
+    crmm_priv_text_append(&to, "%s", crmm_resource_name(resource));
     const crmm_resource *upstream = crmm_resource_upstream(resource);
-    return upstream == NULL ? length : crmm_priv_describe_over(upstream, text, size, length);
+    return upstream == NULL ? to.length : crmm_priv_describe_over(upstream, text, size, to.length);
 }
 
 crmm_status crmm_resource_trim(crmm_resource *resource, size_t bytes_to_keep, size_t *released)

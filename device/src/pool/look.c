@@ -2,12 +2,11 @@
 
 /* What a pool tells about itself. */
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <crmm/internal/fail.h>
+#include <crmm/internal/text.h>
 
 #include "accounts.h"
 #include "kind.h"
@@ -21,66 +20,50 @@ crmm_resource *crmm_priv_pool_upstream(const crmm_resource *resource)
     return ((const crmm_priv_pool *)resource)->upstream;
 }
 
-/* Text is written as far as there is room, and counted beyond that. */
-typedef struct writer {
-    char *text;
-    size_t size, length;
-} writer;
-
-__attribute__((format(printf, 2, 3))) static void add(writer *to, const char *format, ...)
-{
-    bool has_room = to->length < to->size;
-    va_list arguments;
-
-    va_start(arguments, format);
-    int length = vsnprintf(has_room ? to->text + to->length : NULL,
-                           has_room ? to->size - to->length : 0, format, arguments);
-    va_end(arguments);
-    to->length += length > 0 ? (size_t)length : 0;
-}
-
 /* What was chosen for it, as far as it is no default. */
-static void add_options(writer *to, const crmm_priv_pool *pool)
+static void add_options(crmm_priv_text *to, const crmm_priv_pool *pool)
 {
     if (pool->is_tight) {
-        add(to, ", tight");
+        crmm_priv_text_append(to, ", tight");
     }
     if (pool->validates) {
-        add(to, ", validating");
+        crmm_priv_text_append(to, ", validating");
     }
     if (pool->target != 0) {
-        add(to, ", target %zu", pool->target);
+        crmm_priv_text_append(to, ", target %zu", pool->target);
     }
     if (pool->release_threshold != SIZE_MAX) {
-        add(to, ", releasing above %zu", pool->release_threshold);
+        crmm_priv_text_append(to, ", releasing above %zu", pool->release_threshold);
     }
     if (pool->cache_option == SIZE_MAX) {
-        add(to, ", without caches");
+        crmm_priv_text_append(to, ", without caches");
     } else if (pool->cache_option != 0) {
-        add(to, ", caches of %zu", pool->cache_option);
+        crmm_priv_text_append(to, ", caches of %zu", pool->cache_option);
     }
     if (pool->most_heaps != CRMM_PRIV_POOL_MOST_HEAPS) {
-        add(to, ", at most %u heaps", pool->most_heaps);
+        crmm_priv_text_append(to, ", at most %u heaps", pool->most_heaps);
     }
 }
 
 size_t crmm_priv_pool_describe(const crmm_resource *resource, char *text, size_t size)
 {
     crmm_priv_pool *pool = (crmm_priv_pool *)(uintptr_t)resource;
-    writer to = {.text = text, .size = size};
+    crmm_priv_text to = crmm_priv_text_begin(text, size);
 
-    add(&to, "%s (device %d, maximum ", crmm_priv_pool_name(pool), pool->device);
+    crmm_priv_text_append(&to, "%s (device %d, maximum ", crmm_priv_pool_name(pool), pool->device);
     if (pool->maximum != SIZE_MAX) {
-        add(&to, "%zu", pool->maximum);
+        crmm_priv_text_append(&to, "%zu", pool->maximum);
     } else {
-        add(&to, "none");
+        crmm_priv_text_append(&to, "none");
     }
-    add(&to, ", %s of %zu", pool->is_in_place ? "grown in place by pages" : "chunks", pool->page);
+    crmm_priv_text_append(&to, ", %s of %zu",
+                          pool->is_in_place ? "grown in place by pages" : "chunks", pool->page);
     add_options(&to, pool);
     if (!crmm_priv_pool_is_forked(pool)) {
-        add(&to, "; %zu live, %zu held", crmm_priv_pool_live(pool), crmm_priv_pool_held(pool));
+        crmm_priv_text_append(&to, "; %zu live, %zu held", crmm_priv_pool_live(pool),
+                              crmm_priv_pool_held(pool));
     }
-    add(&to, ")");
+    crmm_priv_text_append(&to, ")");
     return crmm_priv_describe_over(pool->upstream, text, size, to.length);
 }
 

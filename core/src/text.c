@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "text.h"
+#include <crmm/internal/text.h>
 
 #include <stdarg.h>
 #include <stdbool.h>

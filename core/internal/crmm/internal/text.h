@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CRMM_ADAPTORS_SRC_TEXT_H
-#define CRMM_ADAPTORS_SRC_TEXT_H
+#ifndef CRMM_INTERNAL_TEXT_H
+#define CRMM_INTERNAL_TEXT_H
 
 #include <stddef.h>
 

@@ -72,17 +72,6 @@ static void write_with_kernel(cudaStream_t stream, void *ptr, size_t bytes)
     cuda(cudart_emulated_kernel(stream, &range, 1, NULL, NULL));
 }
 
-/* The program orders a stream after another one, as it must before it gives a block back there. */
-static void order(cudaStream_t after, cudaStream_t before)
-{
-    cudaEvent_t event = NULL;
-
-    cuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
-    cuda(cudaEventRecord(event, before));
-    cuda(cudaStreamWaitEvent(after, event, 0));
-    cuda(cudaEventDestroy(event));
-}
-
 static void step(scene *of)
 {
     slot *at = &of->slots[random_below(&of->random, SLOTS)];
@@ -98,7 +87,8 @@ static void step(scene *of)
     int on =
         random_below(&of->random, 4) != 0 ? at->stream : (int)random_below(&of->random, STREAMS);
     if (on != at->stream) {
-        order(of->streams[on], of->streams[at->stream]);
+        /* As a program must before it gives a block back there. */
+        order_streams(of->streams[at->stream], of->streams[on]);
     }
     crmm_deallocate(of->mr, of->streams[on], at->ptr, at->bytes, 256);
     at->ptr = NULL;

@@ -12,17 +12,6 @@
 
 enum { BYTES = 256 << 10 };
 
-/* What is queued on one stream comes before what is queued later on another one. */
-static void order(cudaStream_t first, cudaStream_t then)
-{
-    cudaEvent_t event;
-
-    cuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
-    cuda(cudaEventRecord(event, first));
-    cuda(cudaStreamWaitEvent(then, event, 0));
-    cuda(cudaEventDestroy(event));
-}
-
 static void hand_back(crmm_resource *pool, cudaStream_t stream, void *ptr)
 {
     crmm_deallocate(pool, stream, ptr, BYTES, 256);
@@ -63,7 +52,7 @@ static void pass(crmm_resource *pool, cudaStream_t takes, cudaStream_t gives, vo
 {
     for (int i = 0; i < steps; i++) {
         void **oldest = &queue[(size_t)i % count];
-        order(takes, gives);
+        order_streams(takes, gives);
         cuda(cudaMemsetAsync(*oldest, i, 256, gives));
         hand_back(pool, gives, *oldest);
         *oldest = take(pool, takes, BYTES);
@@ -85,7 +74,7 @@ Test(pool_handover, a_full_pool_goes_on_with_what_another_stream_gives_back)
     misuse_recorder_start();
     for (int k = 0; k < 2; k++) {
         crmm_resource *pool = make_full(upstreams[k], takes, blocks, BLOCKS);
-        order(takes, gives);
+        order_streams(takes, gives);
         for (size_t i = QUEUE; i < BLOCKS; i++) {
             hand_back(pool, gives, blocks[i]);
         }
@@ -118,12 +107,12 @@ Test(pool_handover, a_trim_returns_what_is_on_its_way)
     crmm_resource *vmm = make_vmm();
 
     crmm_resource *pool = make_full(vmm, takes, blocks, BLOCKS);
-    order(takes, gives);
+    order_streams(takes, gives);
     for (size_t i = QUEUE; i < BLOCKS; i++) {
         hand_back(pool, gives, blocks[i]);
     }
     pass(pool, takes, gives, blocks, QUEUE, 1000);
-    order(takes, gives);
+    order_streams(takes, gives);
     for (size_t i = 0; i < QUEUE; i++) {
         hand_back(pool, gives, blocks[i]);
     }
@@ -166,7 +155,7 @@ Test(pool_handover, nothing_is_on_its_way_where_little_may_be_at_hand)
         }
         for (int i = 0; i < 1000; i++) {
             void **oldest = &blocks[(size_t)i % QUEUE];
-            order(takes, gives);
+            order_streams(takes, gives);
             hand_back(pool, is_alone ? takes : gives, *oldest);
             *oldest = take(pool, takes, BYTES);
             expect_equal(crmm_priv_pool_depot_bytes(pool), 0);
@@ -185,7 +174,7 @@ Test(pool_handover, nothing_is_on_its_way_where_little_may_be_at_hand)
 static void pass_once(crmm_resource *pool, cudaStream_t takes, cudaStream_t gives, void **blocks,
                       size_t count)
 {
-    order(takes, gives);
+    order_streams(takes, gives);
     for (size_t i = 0; i < count; i++) {
         hand_back(pool, gives, blocks[i]);
     }
@@ -225,7 +214,7 @@ Test(pool_handover, what_a_busy_stream_gave_back_waits_for_it_though_others_come
     for (size_t i = 0; i < OTHERS; i++) {
         others[i] = make_stream();
     }
-    order(takes, busy);
+    order_streams(takes, busy);
     get_used_to(pool, busy, blocks, BUSY);
     cuda(cudaStreamSynchronize(busy));
     pass_once(pool, takes, gives, blocks + BUSY, PASSED);
@@ -239,7 +228,7 @@ Test(pool_handover, what_a_busy_stream_gave_back_waits_for_it_though_others_come
         blocks[i] = take(pool, busy, BYTES); /* it has nothing at hand any more */
     }
     for (size_t i = 0; i < OTHERS; i++) {
-        order(takes, others[i]);
+        order_streams(takes, others[i]);
         hand_back(pool, others[i], blocks[GIVEN + i]);
     }
     for (size_t i = 0; i < WANTED; i++) {

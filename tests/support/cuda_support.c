@@ -32,6 +32,16 @@ cudaStream_t make_stream(void)
     return stream;
 }
 
+void order_streams(cudaStream_t first, cudaStream_t then)
+{
+    cudaEvent_t event = NULL;
+
+    cuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+    cuda(cudaEventRecord(event, first));
+    cuda(cudaStreamWaitEvent(then, event, 0));
+    cuda(cudaEventDestroy(event));
+}
+
 void device_fill(void *ptr, int byte, size_t bytes)
 {
     cuda(cudaMemset(ptr, byte, bytes));

@@ -24,6 +24,10 @@ void need_devices(int count);
 
 cudaStream_t make_stream(void); /* non-blocking, on the current device */
 
+/* What is queued on one stream comes before what is queued later on another one; both are on the
+ * current device. */
+void order_streams(cudaStream_t first, cudaStream_t then);
+
 /* Set or check device memory, waiting for it. */
 void device_fill(void *ptr, int byte, size_t bytes);
 bool device_has(const void *ptr, int byte, size_t bytes);

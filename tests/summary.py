@@ -12,6 +12,8 @@ The cases are those of the JUnit file. A test that died, timed out or printed an
 cases has no case there that failed, so the run's other log is read beside it: each test that did
 not end well counts as one failure at least, and so does one that is skipped without a reason.
 
+What failed is named on stderr.
+
 --suite counts only the tests of one Meson suite. --failed and --skipped add what a caller counted
 itself, such as checks that are no tests. --reasons tells on stderr why tests were skipped.
 """
@@ -87,6 +89,7 @@ def add_run(log, wanted, counts, tell_reasons):
             if failed or results[test] == 'SILENT':
                 counts.failed += 1
                 failed_tests.add(test)
+                print(f'failed: {log}: {test}: {case.get("name")}', file=sys.stderr)
             elif case.find('skipped') is not None:
                 counts.skipped += 1
             else:
@@ -97,6 +100,7 @@ def add_run(log, wanted, counts, tell_reasons):
             continue
         if result not in GOOD and test not in failed_tests:
             counts.failed += 1
+            print(f'failed: {log}: {test}: {result}', file=sys.stderr)
 
 
 def main():

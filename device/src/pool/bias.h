@@ -75,6 +75,27 @@ static inline void crmm_priv_bias_unlock(crmm_priv_bias *bias)
     crmm_priv_spin_unlock(&bias->lock);
 }
 
+/* The fast way where it is open, else the slow one. Ended by crmm_priv_bias_release() with the
+ * answer. */
+static inline bool crmm_priv_bias_acquire(crmm_priv_bias *bias)
+{
+    bool is_inside = crmm_priv_bias_enter(bias);
+
+    if (!is_inside) {
+        crmm_priv_bias_lock(bias);
+    }
+    return is_inside;
+}
+
+static inline void crmm_priv_bias_release(crmm_priv_bias *bias, bool is_inside)
+{
+    if (is_inside) {
+        crmm_priv_bias_leave(bias);
+    } else {
+        crmm_priv_bias_unlock(bias);
+    }
+}
+
 /* ---- others ---- */
 
 /* Take the lock proper and raise the flag: the first half. */

@@ -256,13 +256,13 @@ bool crmm_priv_pool_cache_put(crmm_priv_pool_cache *cache, size_t class_index, v
     crmm_priv_pool_shelf *shelf = &cache->shelves[class_index];
     bool is_time = false;
 
-    crmm_priv_bias_lock(&cache->lock);
+    bool is_inside = crmm_priv_bias_acquire(&cache->lock);
     if (shelf->next == shelf->end && cache->pool->cache_option != SIZE_MAX) {
         make_room(cache, class_index);
     }
     is_time = shelf->next == shelf->end ? put_through(cache, shelf->bytes, block)
                                         : crmm_priv_pool_cache_push(cache, shelf, block);
-    crmm_priv_bias_unlock(&cache->lock);
+    crmm_priv_bias_release(&cache->lock, is_inside);
     return is_time;
 }
 
@@ -270,9 +270,9 @@ void *crmm_priv_pool_cache_get(crmm_priv_pool_cache *cache, size_t class_index)
 {
     crmm_priv_pool_shelf *shelf = &cache->shelves[class_index];
 
-    crmm_priv_bias_lock(&cache->lock);
+    bool is_inside = crmm_priv_bias_acquire(&cache->lock);
     void *block = shelf->next == shelf->first ? NULL : crmm_priv_pool_cache_pop(cache, shelf);
-    crmm_priv_bias_unlock(&cache->lock);
+    crmm_priv_bias_release(&cache->lock, is_inside);
     return block;
 }
 
@@ -292,13 +292,13 @@ static bool has_room_for_more(const crmm_priv_pool_cache *cache, size_t class_in
 
 uint32_t crmm_priv_pool_cache_missed(crmm_priv_pool_cache *cache, size_t class_index)
 {
-    crmm_priv_bias_lock(&cache->lock);
+    bool is_inside = crmm_priv_bias_acquire(&cache->lock);
     if (!is_strict(cache)) {
         widen(cache, class_index);
     }
     uint32_t limit = crmm_priv_pool_shelf_limit(&cache->shelves[class_index]);
     bool is_room = has_room_for_more(cache, class_index);
-    crmm_priv_bias_unlock(&cache->lock);
+    crmm_priv_bias_release(&cache->lock, is_inside);
     return is_room ? (limit + FETCHED - 1) / FETCHED : 0;
 }
 
@@ -307,7 +307,7 @@ uint32_t crmm_priv_pool_cache_fill(crmm_priv_pool_cache *cache, size_t class_ind
 {
     crmm_priv_pool_shelf *shelf = &cache->shelves[class_index];
 
-    crmm_priv_bias_lock(&cache->lock);
+    bool is_inside = crmm_priv_bias_acquire(&cache->lock);
     /* They may have been given back by another thread, after this one's last fence. */
     if (cache->stream != NULL) {
         cache->epoch = crmm_priv_pool_stream_epoch(cache->stream);
@@ -321,7 +321,7 @@ uint32_t crmm_priv_pool_cache_fill(crmm_priv_pool_cache *cache, size_t class_ind
         *shelf->next++ = blocks[count];
         __atomic_store_n(&cache->bytes, cache->bytes + shelf->bytes, __ATOMIC_RELAXED);
     }
-    crmm_priv_bias_unlock(&cache->lock);
+    crmm_priv_bias_release(&cache->lock, is_inside);
     return count;
 }
 

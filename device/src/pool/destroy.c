@@ -22,7 +22,6 @@ static void free_parts(crmm_priv_pool *pool)
     crmm_priv_pool_chunks_finish(&pool->chunks);
     for (uint32_t i = 0; i < pool->heap_count; i++) {
         crmm_priv_extents_finish(&pool->heaps[i]->extents);
-        pthread_mutex_destroy(&pool->heaps[i]->mutex);
         free(pool->heaps[i]);
     }
     pthread_mutex_destroy(&pool->mutex);

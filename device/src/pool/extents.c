@@ -50,21 +50,11 @@ static bool grow_array(crmm_priv_extents *extents)
     for (uint32_t i = capacity - 1; i >= before && i > 0; i--) {
         all[i].bin_after = extents->unused;
         extents->unused = i;
+        extents->unused_count++;
     }
     extents->all = all;
     extents->capacity = capacity;
     return true;
-}
-
-static bool has_unused(const crmm_priv_extents *extents, uint32_t count)
-{
-    uint32_t index = extents->unused;
-
-    while (count > 0 && index != NONE) {
-        index = get(extents, index)->bin_after;
-        count--;
-    }
-    return count == 0;
 }
 
 static uint32_t new_extent(crmm_priv_extents *extents)
@@ -72,6 +62,7 @@ static uint32_t new_extent(crmm_priv_extents *extents)
     uint32_t index = extents->unused;
 
     extents->unused = get(extents, index)->bin_after;
+    extents->unused_count--;
     *get(extents, index) = (crmm_priv_extent){0};
     return index;
 }
@@ -80,11 +71,12 @@ static void delete_extent(crmm_priv_extents *extents, uint32_t index)
 {
     *get(extents, index) = (crmm_priv_extent){.bin_after = extents->unused};
     extents->unused = index;
+    extents->unused_count++;
 }
 
 bool crmm_priv_extents_reserve(crmm_priv_extents *extents)
 {
-    if (!has_unused(extents, NEW_EXTENTS) && !grow_array(extents)) {
+    if (extents->unused_count < NEW_EXTENTS && !grow_array(extents)) {
         return false;
     }
     /* At most half full. */

@@ -69,7 +69,8 @@ typedef struct crmm_priv_extent_slot {
 typedef struct crmm_priv_extents {
     crmm_priv_extent *all; /* [0] stands for none */
     uint32_t capacity;
-    uint32_t unused;              /* first free entry of the array */
+    uint32_t unused; /* first free entry of the array */
+    uint32_t unused_count;
     crmm_priv_extent_slot *table; /* those in use, by address: open addressing, linear probing */
     uint32_t table_size;          /* a power of two */
     uint32_t used_count;

@@ -5,7 +5,7 @@
 #include "extents_bins.h"
 
 enum {
-    FEW_SEEDS = 8,    /* extents of a source that suffice, whose rows are looked at */
+    FEW_SEEDS = 4,    /* extents of a source that suffice, whose rows are looked at */
     MOST_SEEDS = 64,  /* the same where none suffices by itself */
     LEAST_SHARE = 4,  /* of the size: what one of those has at least */
     EQUAL_SHARE = 32, /* extents that differ by less fit equally well */
@@ -123,6 +123,15 @@ static uint32_t find_around(row_search search, uint32_t least, uint32_t most, in
     return search.best;
 }
 
+/* Whether a block fills an extent that nothing free lies before. */
+static bool fills_all(const crmm_priv_extents *extents, uint32_t index, uint32_t size)
+{
+    const crmm_priv_extent *extent = get(extents, index);
+
+    return extent->size == size &&
+           (extent->before == NONE || get(extents, extent->before)->state != CRMM_PRIV_POOL_FREE);
+}
+
 uint32_t crmm_priv_extents_find_row(const crmm_priv_extents *extents, uint32_t size,
                                     const crmm_priv_extent_source *sources, size_t source_count,
                                     bool is_lowest_first)
@@ -134,6 +143,9 @@ uint32_t crmm_priv_extents_find_row(const crmm_priv_extents *extents, uint32_t s
 
     if (tightest == NONE) {
         return find_around(search, size / LEAST_SHARE, UINT32_MAX, MOST_SEEDS, MOST_VISITS);
+    }
+    if (!is_lowest_first && fills_all(extents, tightest, size)) {
+        return tightest;
     }
     uint32_t least = is_lowest_first ? size : get(extents, tightest)->size;
     uint32_t most = is_lowest_first ? UINT32_MAX : least + least / EQUAL_SHARE;

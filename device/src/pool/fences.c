@@ -106,11 +106,11 @@ static void spend(crmm_priv_pool_cache *cache)
 
 bool crmm_priv_pool_cache_note(crmm_priv_pool_cache *cache, size_t bytes, uint32_t turn)
 {
-    crmm_priv_bias_lock(&cache->lock);
+    bool is_inside = crmm_priv_bias_acquire(&cache->lock);
     cache->credit = at_most(cache->credit + at_most(turn - cache->turn, MOST_CREDIT), MOST_CREDIT);
     cache->turn = turn;
     bool is_time = crmm_priv_pool_cache_count(cache, bytes) || has_earned(cache);
-    crmm_priv_bias_unlock(&cache->lock);
+    crmm_priv_bias_release(&cache->lock, is_inside);
     return is_time;
 }
 
@@ -160,12 +160,12 @@ static int64_t unfenced_of(const crmm_priv_pool_cache *cache)
 /* Whether to record a fence now. */
 static bool is_due(crmm_priv_pool_cache *cache)
 {
-    crmm_priv_bias_lock(&cache->lock);
+    bool is_inside = crmm_priv_bias_acquire(&cache->lock);
     cache->looks += unfenced_of(cache) > cache->fence_limit ||
                     crmm_priv_pool_held(cache->pool) > cache->pool->release_threshold;
     bool is_time = __atomic_load_n(&cache->left, __ATOMIC_RELAXED) <= CRMM_PRIV_POOL_WANTED ||
                    cache->looks >= few_blocks(cache) || has_earned(cache);
-    crmm_priv_bias_unlock(&cache->lock);
+    crmm_priv_bias_release(&cache->lock, is_inside);
     return is_time;
 }
 
@@ -174,7 +174,7 @@ static void close_account(crmm_priv_pool_cache *cache)
 {
     enum { YOUNG = 8 }; /* fences */
 
-    crmm_priv_bias_lock(&cache->lock);
+    bool is_inside = crmm_priv_bias_acquire(&cache->lock);
     /* A stream or thread that does not live long leaves nothing at hand behind a fence. */
     if (__atomic_load_n(&cache->left, __ATOMIC_RELAXED) <= CRMM_PRIV_POOL_WANTED ||
         cache->fences < YOUNG) {
@@ -186,7 +186,7 @@ static void close_account(crmm_priv_pool_cache *cache)
     spend(cache);
     cache->epoch = crmm_priv_pool_stream_epoch(cache->stream);
     crmm_priv_pool_set_fence_limit(cache);
-    crmm_priv_bias_unlock(&cache->lock);
+    crmm_priv_bias_release(&cache->lock, is_inside);
 }
 
 /* Whether a handle is still that of the cache's stream, and not of a later one's. */

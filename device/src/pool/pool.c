@@ -53,7 +53,7 @@ static crmm_priv_pool_heap *new_heap(uint32_t index, uint16_t solo)
         return NULL;
     }
     *heap = (crmm_priv_pool_heap){.index = index};
-    if (!crmm_priv_extents_init(&heap->extents) || pthread_mutex_init(&heap->mutex, NULL) != 0) {
+    if (!crmm_priv_extents_init(&heap->extents)) {
         crmm_priv_extents_finish(&heap->extents);
         free(heap);
         return NULL;

@@ -40,7 +40,7 @@ typedef struct crmm_priv_pool_guard crmm_priv_pool_guard;
 
 /* Free and used memory, for one thread at a time. */
 typedef struct crmm_priv_pool_heap {
-    _Alignas(128) pthread_mutex_t mutex;
+    _Alignas(128) crmm_priv_spin lock;
     const void *last; /* the thread that had the lock before */
     uint32_t index;
     uint32_t users; /* caches that take from it; guarded by the pool's lock */
@@ -137,17 +137,17 @@ static inline bool crmm_priv_pool_is_thrifty(const crmm_priv_pool *pool)
 /* Lock the heap; the lock is never held across a call that can block. */
 static inline void crmm_priv_pool_heap_lock(crmm_priv_pool_heap *heap)
 {
-    pthread_mutex_lock(&heap->mutex);
+    crmm_priv_spin_lock(&heap->lock);
 }
 
 static inline bool crmm_priv_pool_heap_try(crmm_priv_pool_heap *heap)
 {
-    return pthread_mutex_trylock(&heap->mutex) == 0;
+    return crmm_priv_spin_try(&heap->lock);
 }
 
 static inline void crmm_priv_pool_heap_unlock(crmm_priv_pool_heap *heap)
 {
-    pthread_mutex_unlock(&heap->mutex);
+    crmm_priv_spin_unlock(&heap->lock);
 }
 
 /* Make one more heap. NULL: no host memory, or there are enough. */

@@ -3,13 +3,16 @@
 #define CRMM_DEVICE_POOL_SPIN_H
 
 /*
- * Locks for a few dozen instructions, never held across a system call or a call of CUDA's. A thread
- * that does not get one soon lets others run, since its holder may have been stopped.
+ * Locks that are nearly always free, never held across a system call or a call of CUDA's: one
+ * atomic instruction, where a mutex has two. A thread that does not get one soon lets others run,
+ * since its holder may have been stopped, and sleeps in the end, since the holder may have a lower
+ * priority.
  */
 
 #include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <time.h>
 
 typedef struct crmm_priv_spin {
     uint32_t taken;
@@ -22,12 +25,18 @@ static inline bool crmm_priv_spin_try(crmm_priv_spin *lock)
 
 __attribute__((noinline, cold, unused)) static void crmm_priv_spin_wait(crmm_priv_spin *lock)
 {
-    enum { PATIENCE = 200 };
+    enum { PATIENCE = 200, YIELDS = 200 };
+    static const struct timespec moment = {.tv_nsec = 20000};
+    int yields = 0;
 
     do {
         for (int i = 0; __atomic_load_n(&lock->taken, __ATOMIC_RELAXED) != 0; i++) {
-            if (i >= PATIENCE) {
+            if (i >= PATIENCE && yields < YIELDS) {
                 (void)sched_yield();
+                yields++;
+                i = 0;
+            } else if (i >= PATIENCE) {
+                (void)nanosleep(&moment, NULL);
                 i = 0;
             }
 #if defined(__x86_64__) || defined(__i386__)

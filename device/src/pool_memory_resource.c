@@ -5,6 +5,7 @@
 #include "pool/fences.h"
 #include "pool/kind.h"
 #include "pool/memory.h"
+#include "pool/park.h"
 #include "pool/refuse.h"
 #include "pool/registry.h"
 #include "pool/serve.h"
@@ -18,6 +19,9 @@ static crmm_priv_pool *pool_of(crmm_resource *resource)
 }
 
 /* ---- allocation ---- */
+
+/* Of a block: sizes are counted in 30 bits. */
+static const size_t MOST_BYTES = (size_t)(UINT32_MAX / 4) << CRMM_PRIV_POOL_GRANULE_SHIFT;
 
 static uint32_t granules_of(size_t bytes)
 {
@@ -35,14 +39,13 @@ __attribute__((noinline)) static crmm_status allocate_direct(crmm_priv_pool *poo
                                                              crmm_stream stream, size_t bytes,
                                                              size_t alignment, void **ptr)
 {
-    const size_t most = (size_t)(UINT32_MAX / 4) << CRMM_PRIV_POOL_GRANULE_SHIFT;
     size_t granules =
         alignment > CRMM_PRIV_POOL_GRANULE ? alignment >> CRMM_PRIV_POOL_GRANULE_SHIFT : 1;
     uint32_t none = 0;
 
-    if (bytes > pool->maximum || bytes > most || alignment > most) {
-        return crmm_priv_pool_fail_too_large(pool, bytes, alignment,
-                                             pool->maximum < most ? pool->maximum : most);
+    if (bytes > pool->maximum || bytes > MOST_BYTES || alignment > MOST_BYTES) {
+        return crmm_priv_pool_fail_too_large(
+            pool, bytes, alignment, pool->maximum < MOST_BYTES ? pool->maximum : MOST_BYTES);
     }
     void *block = NULL;
     crmm_priv_pool_growth growth = crmm_priv_pool_serve(
@@ -52,6 +55,17 @@ __attribute__((noinline)) static crmm_status allocate_direct(crmm_priv_pool *poo
     }
     *ptr = block;
     return CRMM_SUCCESS;
+}
+
+/* One that is parked. NULL: there is none of the size. */
+static void *allocate_parked(crmm_priv_pool_cache *cache, size_t bytes, size_t alignment)
+{
+    if (bytes > MOST_BYTES || bytes <= cache->pool->largest_cached ||
+        alignment > CRMM_PRIV_POOL_GRANULE ||
+        !crmm_priv_pool_is_parked(cache, granules_of(bytes))) {
+        return NULL;
+    }
+    return crmm_priv_pool_park_take(cache, granules_of(bytes));
 }
 
 /* A block of a class for the program. */
@@ -130,8 +144,15 @@ static crmm_status allocate_uncached_for(crmm_priv_pool *pool, crmm_stream strea
     if (cache == NULL) {
         cache = crmm_priv_pool_find_cache(pool, id, stream);
     }
-    return cache == NULL ? crmm_priv_pool_no_host_memory(pool, bytes)
-                         : allocate_direct(pool, cache, stream, bytes, alignment, ptr);
+    if (cache == NULL) {
+        return crmm_priv_pool_no_host_memory(pool, bytes);
+    }
+    void *parked = allocate_parked(cache, bytes, alignment);
+    if (parked != NULL) {
+        *ptr = parked;
+        return CRMM_SUCCESS;
+    }
+    return allocate_direct(pool, cache, stream, bytes, alignment, ptr);
 }
 
 __attribute__((noinline)) static crmm_status allocate_uncached(crmm_priv_pool *pool,
@@ -198,18 +219,27 @@ crmm_status crmm_priv_pool_allocate_sync(crmm_resource *resource, size_t bytes, 
 
 /* ---- deallocation ---- */
 
+/* The heap that a block of allocate_direct() would lie in; NULL: there is no such block. */
+static crmm_priv_pool_heap *heap_of_direct(const crmm_priv_pool *pool, const void *ptr,
+                                           size_t bytes)
+{
+    if ((uintptr_t)ptr % CRMM_PRIV_POOL_GRANULE != 0 || bytes > MOST_BYTES) {
+        return NULL;
+    }
+    const crmm_priv_pool_chunk *chunk = crmm_priv_pool_chunks_find(&pool->chunks, ptr);
+    return chunk == NULL ? NULL : chunk->heap;
+}
+
 /* The counterpart of allocate_direct(), and in which turn of large blocks the heap got this one.
  * false: there is no such block. */
 static bool release_direct(crmm_priv_pool *pool, void *ptr, size_t bytes, uint16_t owner,
                            uint64_t epoch, uint32_t *turn)
 {
-    const crmm_priv_pool_chunk *chunk = crmm_priv_pool_chunks_find(&pool->chunks, ptr);
+    crmm_priv_pool_heap *heap = heap_of_direct(pool, ptr, bytes);
 
-    if (chunk == NULL || (uintptr_t)ptr % CRMM_PRIV_POOL_GRANULE != 0 ||
-        bytes > (size_t)UINT32_MAX << CRMM_PRIV_POOL_GRANULE_SHIFT) {
+    if (heap == NULL) {
         return false;
     }
-    crmm_priv_pool_heap *heap = chunk->heap;
     crmm_priv_pool_heap_lock(heap);
     crmm_priv_extents *extents = &heap->extents;
     uint32_t index =
@@ -219,11 +249,33 @@ static bool release_direct(crmm_priv_pool *pool, void *ptr, size_t bytes, uint16
     if (right) {
         extents->all[index].is_direct = 0;
         crmm_priv_pool_release_to(pool, heap, index, owner, epoch);
-        *turn = heap->turn + (bytes > pool->largest_cached);
-        __atomic_store_n(&heap->turn, *turn, __ATOMIC_RELAXED); /* looked at without the lock */
+        *turn = bytes > pool->largest_cached ? crmm_priv_pool_heap_turn(heap) : heap->turn;
     }
     crmm_priv_pool_heap_unlock(heap);
     return right;
+}
+
+/* The same for one that is parked instead. */
+static bool park(crmm_priv_pool *pool, crmm_priv_pool_cache *cache, void *ptr, size_t bytes,
+                 bool *is_time)
+{
+    crmm_priv_pool_heap *heap = heap_of_direct(pool, ptr, bytes);
+
+    return heap != NULL && crmm_priv_pool_park_put(cache, heap, ptr, granules_of(bytes), is_time);
+}
+
+/* To its heap. */
+static bool release(crmm_priv_pool *pool, crmm_priv_pool_cache *cache, void *ptr, size_t bytes,
+                    bool *is_time)
+{
+    uint64_t epoch = cache->stream == NULL ? 0 : crmm_priv_pool_stream_epoch(cache->stream);
+    uint32_t turn = 0;
+
+    if (!release_direct(pool, ptr, bytes, crmm_priv_pool_cache_owner(cache), epoch, &turn)) {
+        return false;
+    }
+    *is_time = crmm_priv_pool_cache_note(cache, bytes, turn);
+    return true;
 }
 
 __attribute__((noinline)) static void deallocate_direct(crmm_priv_pool *pool,
@@ -231,14 +283,13 @@ __attribute__((noinline)) static void deallocate_direct(crmm_priv_pool *pool,
                                                         crmm_stream stream, void *ptr, size_t bytes,
                                                         size_t alignment)
 {
-    uint64_t epoch = cache->stream == NULL ? 0 : crmm_priv_pool_stream_epoch(cache->stream);
-    uint32_t turn = 0;
+    bool is_time = false;
+    bool right = crmm_priv_pool_may_park(cache, bytes) ? park(pool, cache, ptr, bytes, &is_time)
+                                                       : release(pool, cache, ptr, bytes, &is_time);
 
-    if (!release_direct(pool, ptr, bytes, crmm_priv_pool_cache_owner(cache), epoch, &turn)) {
+    if (!right) {
         crmm_priv_pool_report_block(pool, ptr, bytes, alignment);
-        return;
-    }
-    if (crmm_priv_pool_cache_note(cache, bytes, turn)) {
+    } else if (is_time) {
         crmm_priv_pool_cache_look(cache, stream);
     }
 }

@@ -100,10 +100,18 @@ bool program_allocate_bytes(program *own, program_stream *stream, size_t bytes, 
     return true;
 }
 
+static size_t draw_large(program *own)
+{
+    if (own->like.large_sizes != 0) {
+        return (2 + (size_t)program_below(own, own->like.large_sizes) * 5) * MIB + SHADOW_GRANULE;
+    }
+    return MIB + program_below(own, (LARGE - 1) * MIB);
+}
+
 static size_t draw_bytes(program *own)
 {
     if (program_chance(own, own->like.large)) {
-        return MIB + program_below(own, (LARGE - 1) * MIB);
+        return draw_large(own);
     }
     unsigned logs = own->like.most_log2 - own->like.least_log2;
     size_t least = (size_t)1 << (own->like.least_log2 + program_below(own, logs));

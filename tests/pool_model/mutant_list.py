@@ -82,6 +82,8 @@ EXTENTS_SEARCH = SOURCES + 'extents_search.c'
 EXTENTS_ROWS = SOURCES + 'extents_rows.c'
 CACHE = SOURCES + 'cache.c'
 DEPOT = SOURCES + 'depot.c'
+PARK = SOURCES + 'park.c'
+CACHE_H = SOURCES + 'cache.h'
 FENCES = SOURCES + 'fences.c'
 REGISTRY = SOURCES + 'registry.c'
 REQUEST = SOURCES + 'request.c'
@@ -276,6 +278,15 @@ POOL = [
     Mutant('pool: blocks in magazines are told as live', LOOK,
            'sum->at_hand += bytes;', 'sum->at_hand += 0 * bytes;',
            configuration='passing'),
+    Mutant('pool: a parked block is live', PARK,
+           'extents->all[one->index].is_direct = 0;', '', configuration='lone'),
+    Mutant('pool: a parked block that is taken is not live', PARK,
+           'one->heap->extents.all[one->index].is_direct = 1;', '', configuration='lone'),
+    Mutant('pool: a parked block is marked an epoch early', PARK,
+           '? 0 : crmm_priv_pool_stream_epoch(cache->stream),',
+           '? 0 : crmm_priv_pool_stream_epoch(cache->stream) - 1,', configuration='lone'),
+    Mutant('pool: what is parked is told as live', CACHE_H,
+           '(parked << CRMM_PRIV_POOL_GRANULE_SHIFT)', '0 * parked', configuration='lone'),
     Mutant('pool: new chunks come in a stream\'s order', CHUNKS,
            'crmm_allocate_sync(pool->upstream, bytes, CRMM_PRIV_POOL_GRANULE, &base);',
            '''crmm_allocate(pool->upstream, CRMM_STREAM_LEGACY, bytes,

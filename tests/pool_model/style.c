@@ -10,21 +10,24 @@
 enum { TINY_CACHE = 2 << 20, FAULTS = 6 };
 
 const configuration configurations[] = {
-    {"default-vmm", 0, UPSTREAM_VMM, 0, false, false},
-    {"default-chunks", 0, UPSTREAM_CHUNKS, 0, false, false},
-    {"default-ordered", 0, UPSTREAM_ORDERED, 0, false, false},
-    {"tiny-vmm", TINY_CACHE, UPSTREAM_VMM, 0, false, false},
-    {"tiny-chunks", TINY_CACHE, UPSTREAM_CHUNKS, 0, false, false},
-    {"tiny-ordered", TINY_CACHE, UPSTREAM_ORDERED, 0, false, false},
-    {"off-vmm", CRMM_STREAM_CACHE_NONE, UPSTREAM_VMM, 0, false, false},
-    {"off-chunks", CRMM_STREAM_CACHE_NONE, UPSTREAM_CHUNKS, 0, false, false},
-    {"off-ordered", CRMM_STREAM_CACHE_NONE, UPSTREAM_ORDERED, 0, false, false},
-    {"turns-vmm", TINY_CACHE, UPSTREAM_VMM, 0, true, false},
-    {"faults-vmm", TINY_CACHE, UPSTREAM_VMM, FAULTS, false, false},
-    {"faults-chunks", CRMM_STREAM_CACHE_NONE, UPSTREAM_CHUNKS, FAULTS, false, false},
-    {"faults-ordered", 0, UPSTREAM_ORDERED, FAULTS, false, false},
-    {"passing-vmm", 0, UPSTREAM_VMM, 0, false, true},
-    {"passing-chunks", 0, UPSTREAM_CHUNKS, 0, false, true},
+    {"default-vmm", 0, UPSTREAM_VMM, 0, false, false, false},
+    {"default-chunks", 0, UPSTREAM_CHUNKS, 0, false, false, false},
+    {"default-ordered", 0, UPSTREAM_ORDERED, 0, false, false, false},
+    {"tiny-vmm", TINY_CACHE, UPSTREAM_VMM, 0, false, false, false},
+    {"tiny-chunks", TINY_CACHE, UPSTREAM_CHUNKS, 0, false, false, false},
+    {"tiny-ordered", TINY_CACHE, UPSTREAM_ORDERED, 0, false, false, false},
+    {"off-vmm", CRMM_STREAM_CACHE_NONE, UPSTREAM_VMM, 0, false, false, false},
+    {"off-chunks", CRMM_STREAM_CACHE_NONE, UPSTREAM_CHUNKS, 0, false, false, false},
+    {"off-ordered", CRMM_STREAM_CACHE_NONE, UPSTREAM_ORDERED, 0, false, false, false},
+    {"turns-vmm", TINY_CACHE, UPSTREAM_VMM, 0, true, false, false},
+    {"faults-vmm", TINY_CACHE, UPSTREAM_VMM, FAULTS, false, false, false},
+    {"faults-chunks", CRMM_STREAM_CACHE_NONE, UPSTREAM_CHUNKS, FAULTS, false, false, false},
+    {"faults-ordered", 0, UPSTREAM_ORDERED, FAULTS, false, false, false},
+    {"passing-vmm", 0, UPSTREAM_VMM, 0, false, true, false},
+    {"passing-chunks", 0, UPSTREAM_CHUNKS, 0, false, true, false},
+    {"lone-vmm", 0, UPSTREAM_VMM, 0, false, false, true},
+    {"lone-chunks", 0, UPSTREAM_CHUNKS, 0, false, false, true},
+    {"lone-ordered", 0, UPSTREAM_ORDERED, FAULTS, false, false, true},
     {0},
 };
 
@@ -130,6 +133,20 @@ static void draw_passing(style *into, uint64_t *random)
     into->options.release_threshold = 0;
 }
 
+/* One stream alone, which wants large blocks of the same sizes again. */
+static void draw_lone(style *into, uint64_t *random)
+{
+    into->streams = 1;
+    into->has_legacy = into->has_per_thread = false;
+    into->sync = 0;
+    into->deaths = pick_share(random, 1, 8);
+    into->large = (unsigned)PICK(random, 64, 256, 1024);
+    into->large_sizes = (unsigned)PICK(random, 1, 2, 3, 4);
+    into->latest = (unsigned)PICK(random, 256, 512, 1024);
+    into->options.tight = random_below(random, 8) == 0;
+    into->options.release_threshold = PICK(random, 0, 0, 0, 0, 8 * MIB);
+}
+
 style style_draw(const configuration *of, uint64_t seed)
 {
     uint64_t random = seed ^ UINT64_C(0x57111E);
@@ -145,6 +162,9 @@ style style_draw(const configuration *of, uint64_t seed)
     draw_memory(&drawn, of, &random);
     if (of->passes) {
         draw_passing(&drawn, &random);
+    }
+    if (of->is_lone) {
+        draw_lone(&drawn, &random);
     }
     drawn.manner = (sim_manner){
         .seed = seed,

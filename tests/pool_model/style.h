@@ -17,6 +17,7 @@ typedef struct configuration {
     unsigned faults;  /* of 1024 calls how many fail */
     bool takes_turns; /* two threads, all the time; that takes long */
     bool passes;      /* what some streams give back, only others take */
+    bool is_lone;     /* one stream at a time */
 } configuration;
 
 /* All there are; the last has no name. */
@@ -28,20 +29,21 @@ extern const configuration configurations[];
  * rare in some programs and frequent in others. Where no unit is told a number is a share of 1024.
  */
 typedef struct style {
-    unsigned streams;    /* alive at a time */
-    unsigned most_live;  /* blocks that the program aims at */
-    size_t most_bytes;   /* the same in bytes */
-    unsigned least_log2; /* sizes are spread evenly over the powers of two from this */
-    unsigned most_log2;  /* to this */
-    unsigned large;      /* allocations of up to 32 MiB */
-    unsigned aligned;    /* allocations aligned to more than the pool's granule */
-    unsigned sync;       /* calls that are in no stream's order */
-    unsigned by_address; /* deallocations by the address alone */
-    unsigned latest;     /* deallocations of the latest block */
-    unsigned stays;      /* calls on the same stream as the one before */
-    unsigned cross;      /* deallocations on another stream than the allocation */
-    unsigned exported;   /* of those how many come after the allocation alone */
-    unsigned retires;    /* streams that are retired before they are destroyed */
+    unsigned streams;     /* alive at a time */
+    unsigned most_live;   /* blocks that the program aims at */
+    size_t most_bytes;    /* the same in bytes */
+    unsigned least_log2;  /* sizes are spread evenly over the powers of two from this */
+    unsigned most_log2;   /* to this */
+    unsigned large;       /* allocations of up to 32 MiB */
+    unsigned large_sizes; /* how many different ones; 0: any */
+    unsigned aligned;     /* allocations aligned to more than the pool's granule */
+    unsigned sync;        /* calls that are in no stream's order */
+    unsigned by_address;  /* deallocations by the address alone */
+    unsigned latest;      /* deallocations of the latest block */
+    unsigned stays;       /* calls on the same stream as the one before */
+    unsigned cross;       /* deallocations on another stream than the allocation */
+    unsigned exported;    /* of those how many come after the allocation alone */
+    unsigned retires;     /* streams that are retired before they are destroyed */
     /* Of 65536 operations: */
     unsigned orders;    /* one stream waits for another by the program's own doing */
     unsigned waits;     /* the host waits for a stream */

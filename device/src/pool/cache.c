@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "park.h"
+
 enum {
     FETCHED = 8,        /* an eighth of what a class may have comes with one that was missing */
     FIRST_LIMIT = 2,    /* blocks of a class, until it turns out to be used */
@@ -346,4 +348,5 @@ void crmm_priv_pool_cache_flush(crmm_priv_pool_cache *cache)
             drop_oldest(cache, i, count);
         }
     }
+    crmm_priv_pool_park_clear(cache);
 }

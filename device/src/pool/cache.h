@@ -50,10 +50,19 @@ static inline uint32_t crmm_priv_pool_shelf_limit(const crmm_priv_pool_shelf *sh
     return (uint32_t)(shelf->end - shelf->first);
 }
 
+/* A large block at hand: see park.h. */
+typedef struct crmm_priv_pool_parked {
+    void *block;
+    crmm_priv_pool_heap *heap;
+    uint64_t epoch; /* of the stream, when it was given back */
+    uint32_t index; /* of its extent, which is in use */
+    uint32_t size;  /* granules; 0: there is none. Read by others */
+} crmm_priv_pool_parked;
+
 struct crmm_priv_pool_cache {
     _Alignas(128) crmm_priv_bias lock;
     uint32_t heap;  /* which it takes from */
-    size_t bytes;   /* at hand; read by others */
+    size_t bytes;   /* on shelves; read by others */
     uint64_t epoch; /* of what is at hand, where nothing was put in since the last fence */
     int64_t left;   /* bytes that may be given back before something is to be done; others that
                        want what is at hand make it CRMM_PRIV_POOL_WANTED, and try again if that
@@ -64,6 +73,7 @@ struct crmm_priv_pool_cache {
     crmm_priv_pool_marks marks;
     crmm_priv_pool_shelf shelves[CRMM_PRIV_POOL_CLASSES];
 
+    crmm_priv_pool_parked parked;
     crmm_priv_pool_stream *stream; /* NULL: CRMM_PRIV_POOL_NO_STREAM */
     int64_t allowance;             /* what `left` began with */
     int64_t fence_limit;           /* bytes given back, at which there is a fence */
@@ -85,6 +95,15 @@ struct crmm_priv_pool_cache {
 static inline uint16_t crmm_priv_pool_cache_owner(const crmm_priv_pool_cache *cache)
 {
     return cache->stream == NULL ? CRMM_PRIV_POOL_CLEAN : cache->stream->index;
+}
+
+/* All bytes at hand, as others see it. */
+static inline size_t crmm_priv_pool_cache_bytes(const crmm_priv_pool_cache *cache)
+{
+    size_t parked = __atomic_load_n(&cache->parked.size, __ATOMIC_RELAXED);
+
+    return __atomic_load_n(&cache->bytes, __ATOMIC_RELAXED) +
+           (parked << CRMM_PRIV_POOL_GRANULE_SHIFT);
 }
 
 /* Where the blocks of a class begin. */

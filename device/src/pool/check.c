@@ -243,9 +243,9 @@ typedef struct hand {
     uint64_t count, bytes;
 } hand;
 
-/* Blocks at hand are of their class and nobody's else. */
+/* Blocks at hand are of their size and nobody's else. */
 static bool check_blocks(const crmm_priv_pool *pool, void *const *blocks, size_t count,
-                         size_t class_index, char *why, size_t size)
+                         uint32_t granules, char *why, size_t size)
 {
     for (size_t i = 0; i < count; i++) {
         const void *ptr = blocks[i];
@@ -256,12 +256,30 @@ static bool check_blocks(const crmm_priv_pool *pool, void *const *blocks, size_t
         const crmm_priv_extents *extents = &chunk->heap->extents;
         uint32_t index =
             crmm_priv_extents_lookup(extents, (uintptr_t)ptr >> CRMM_PRIV_POOL_GRANULE_SHIFT);
-        if (index == 0 || extents->all[index].size != crmm_priv_pool_class_size(class_index) ||
-            extents->all[index].is_direct) {
-            return wrong(why, size, "%p is at hand, but no block of class %zu", ptr, class_index);
+        if (index == 0 || extents->all[index].size != granules || extents->all[index].is_direct) {
+            return wrong(why, size, "%p is at hand, but no block of %u granules", ptr, granules);
         }
     }
     return true;
+}
+
+/* A parked block is from no time to come. */
+static bool check_parked(const crmm_priv_pool *pool, const crmm_priv_pool_cache *cache,
+                         hand *at_hand, char *why, size_t size)
+{
+    const crmm_priv_pool_parked *parked = &cache->parked;
+    uint64_t now = cache->stream != NULL ? cache->stream->epoch : 0;
+
+    if (parked->size == 0) {
+        return true;
+    }
+    if (parked->epoch > now) {
+        return wrong(why, size, "%p was parked in epoch %llu, and now is %llu", parked->block,
+                     (unsigned long long)parked->epoch, (unsigned long long)now);
+    }
+    at_hand->count++;
+    at_hand->bytes += (size_t)parked->size << CRMM_PRIV_POOL_GRANULE_SHIFT;
+    return check_blocks(pool, &parked->block, 1, parked->size, why, size);
 }
 
 static bool check_caches(const crmm_priv_pool *pool, hand *at_hand, char *why, size_t size)
@@ -274,7 +292,7 @@ static bool check_caches(const crmm_priv_pool *pool, hand *at_hand, char *why, s
             uint32_t count = crmm_priv_pool_shelf_count(shelf);
             bytes += count * shelf->bytes;
             at_hand->count += count;
-            if (!check_blocks(pool, shelf->first, count, i, why, size)) {
+            if (!check_blocks(pool, shelf->first, count, crmm_priv_pool_class_size(i), why, size)) {
                 return false;
             }
         }
@@ -282,6 +300,9 @@ static bool check_caches(const crmm_priv_pool *pool, hand *at_hand, char *why, s
             return wrong(why, size, "a cache has %zu bytes and counted %zu", bytes, cache->bytes);
         }
         at_hand->bytes += bytes;
+        if (!check_parked(pool, cache, at_hand, why, size)) {
+            return false;
+        }
     }
     return true;
 }
@@ -305,7 +326,8 @@ static bool check_depot(const crmm_priv_pool *pool, hand *at_hand, char *why, si
             }
             bytes += magazine->count * crmm_priv_pool_class_bytes(i);
             at_hand->count += magazine->count;
-            if (!check_blocks(pool, magazine->blocks, magazine->count, i, why, size)) {
+            if (!check_blocks(pool, magazine->blocks, magazine->count, crmm_priv_pool_class_size(i),
+                              why, size)) {
                 return false;
             }
         }
@@ -369,4 +391,15 @@ bool crmm_priv_pool_check(const crmm_resource *resource, char *why, size_t size)
 size_t crmm_priv_pool_depot_bytes(const crmm_resource *pool)
 {
     return ((const crmm_priv_pool *)pool)->depot.bytes;
+}
+
+size_t crmm_priv_pool_parked_bytes(const crmm_resource *pool)
+{
+    size_t bytes = 0;
+
+    for (const crmm_priv_pool_cache *cache = ((const crmm_priv_pool *)pool)->caches; cache != NULL;
+         cache = cache->next_of_pool) {
+        bytes += (size_t)cache->parked.size << CRMM_PRIV_POOL_GRANULE_SHIFT;
+    }
+    return bytes;
 }

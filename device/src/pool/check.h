@@ -16,4 +16,7 @@ bool crmm_priv_pool_check(const crmm_resource *pool, char *why, size_t size);
 /* Bytes of blocks that are on their way between caches, by way of the depot. */
 size_t crmm_priv_pool_depot_bytes(const crmm_resource *pool);
 
+/* Bytes of the blocks that are parked, while nothing else is in flight. */
+size_t crmm_priv_pool_parked_bytes(const crmm_resource *pool);
+
 #endif

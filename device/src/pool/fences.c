@@ -104,12 +104,17 @@ static void spend(crmm_priv_pool_cache *cache)
                      __ATOMIC_RELAXED);
 }
 
+bool crmm_priv_pool_cache_note_locked(crmm_priv_pool_cache *cache, size_t bytes, uint32_t turn)
+{
+    cache->credit = at_most(cache->credit + at_most(turn - cache->turn, MOST_CREDIT), MOST_CREDIT);
+    cache->turn = turn;
+    return crmm_priv_pool_cache_count(cache, bytes) || has_earned(cache);
+}
+
 bool crmm_priv_pool_cache_note(crmm_priv_pool_cache *cache, size_t bytes, uint32_t turn)
 {
     bool is_inside = crmm_priv_bias_acquire(&cache->lock);
-    cache->credit = at_most(cache->credit + at_most(turn - cache->turn, MOST_CREDIT), MOST_CREDIT);
-    cache->turn = turn;
-    bool is_time = crmm_priv_pool_cache_count(cache, bytes) || has_earned(cache);
+    bool is_time = crmm_priv_pool_cache_note_locked(cache, bytes, turn);
     crmm_priv_bias_release(&cache->lock, is_inside);
     return is_time;
 }

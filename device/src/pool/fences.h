@@ -30,6 +30,9 @@ void crmm_priv_pool_set_fence_limit(crmm_priv_pool_cache *cache);
  * time, as crmm_priv_pool_cache_count(). */
 bool crmm_priv_pool_cache_note(crmm_priv_pool_cache *cache, size_t bytes, uint32_t turn);
 
+/* The same where the cache is locked. */
+bool crmm_priv_pool_cache_note_locked(crmm_priv_pool_cache *cache, size_t bytes, uint32_t turn);
+
 /* Something was given back by a call on `handle`, the cache's stream, and it is time: for a fence,
  * or to give memory back to upstream. */
 void crmm_priv_pool_cache_look(crmm_priv_pool_cache *cache, crmm_stream handle);

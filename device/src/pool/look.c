@@ -119,8 +119,11 @@ static void add_at_hand(crmm_priv_pool *pool, figures *sum)
 {
     crmm_priv_pool_stop_caches(pool);
     for (crmm_priv_pool_cache *cache = pool->caches; cache != NULL; cache = cache->next_of_pool) {
-        sum->at_hand += cache->bytes;
-        sum->at_hand_on_streams += cache->stream != NULL ? cache->bytes : 0;
+        size_t at_hand = crmm_priv_pool_cache_bytes(cache);
+        sum->at_hand += at_hand;
+        sum->at_hand_on_streams += cache->stream != NULL ? at_hand : 0;
+        sum->at_hand_count += cache->parked.size != 0;
+        sum->largest = cache->parked.size > sum->largest ? cache->parked.size : sum->largest;
         for (uint32_t i = 0; i < CRMM_PRIV_POOL_CLASSES; i++) {
             sum->at_hand_count += crmm_priv_pool_shelf_count(&cache->shelves[i]);
         }
@@ -226,7 +229,7 @@ static void add_streams(crmm_priv_pool *pool, crmm_pool_stream *all, uint32_t en
     for (const crmm_priv_pool_cache *cache = pool->caches; cache != NULL;
          cache = cache->next_of_pool) {
         if (cache->stream != NULL && cache->stream->index < end) {
-            all[cache->stream->index].at_hand += cache->bytes;
+            all[cache->stream->index].at_hand += crmm_priv_pool_cache_bytes(cache);
         }
     }
     stream_list list = {.all = all, .end = end};

@@ -101,7 +101,7 @@ size_t crmm_priv_pool_cached(crmm_priv_pool *pool)
     pthread_mutex_lock(&pool->mutex);
     for (const crmm_priv_pool_cache *cache = pool->caches; cache != NULL;
          cache = cache->next_of_pool) {
-        bytes += __atomic_load_n(&cache->bytes, __ATOMIC_RELAXED);
+        bytes += crmm_priv_pool_cache_bytes(cache);
     }
     pthread_mutex_unlock(&pool->mutex);
     return bytes + __atomic_load_n(&pool->depot.bytes, __ATOMIC_RELAXED);

@@ -178,6 +178,16 @@ static inline void crmm_priv_pool_release_to(const crmm_priv_pool *pool, crmm_pr
     crmm_priv_extents_release(&heap->extents, index, owner, epoch);
 }
 
+/* One more large block came back to a heap, which is locked: how many that are. Looked at without
+ * the lock. */
+static inline uint32_t crmm_priv_pool_heap_turn(crmm_priv_pool_heap *heap)
+{
+    uint32_t turn = heap->turn + 1;
+
+    __atomic_store_n(&heap->turn, turn, __ATOMIC_RELAXED);
+    return turn;
+}
+
 /* A number that no pool had before. */
 uint64_t crmm_priv_pool_next_serial(void);
 

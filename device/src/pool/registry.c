@@ -385,7 +385,7 @@ static bool has_cached(crmm_priv_pool *pool)
     pthread_mutex_lock(&pool->mutex);
     for (const crmm_priv_pool_cache *cache = pool->caches; cache != NULL && !found;
          cache = cache->next_of_pool) {
-        found = __atomic_load_n(&cache->bytes, __ATOMIC_RELAXED) != 0;
+        found = crmm_priv_pool_cache_bytes(cache) != 0;
     }
     pthread_mutex_unlock(&pool->mutex);
     return found;
@@ -399,10 +399,9 @@ static size_t flush_own(crmm_priv_pool *pool)
 
     pthread_mutex_lock(&pool->mutex);
     for (crmm_priv_pool_cache *cache = pool->caches; cache != NULL; cache = cache->next_of_pool) {
-        if (cache->thread == crmm_priv_pool_self &&
-            __atomic_load_n(&cache->bytes, __ATOMIC_RELAXED) != 0) {
+        if (cache->thread == crmm_priv_pool_self && crmm_priv_pool_cache_bytes(cache) != 0) {
             crmm_priv_bias_lock(&cache->lock);
-            bytes += cache->bytes;
+            bytes += crmm_priv_pool_cache_bytes(cache);
             crmm_priv_pool_cache_flush(cache);
             crmm_priv_bias_unlock(&cache->lock);
         }
@@ -420,7 +419,7 @@ size_t crmm_priv_pool_flush_all(crmm_priv_pool *pool)
     }
     crmm_priv_pool_stop_caches(pool);
     for (crmm_priv_pool_cache *cache = pool->caches; cache != NULL; cache = cache->next_of_pool) {
-        bytes += cache->bytes;
+        bytes += crmm_priv_pool_cache_bytes(cache);
         crmm_priv_pool_cache_flush(cache);
     }
     crmm_priv_pool_resume_caches(pool);

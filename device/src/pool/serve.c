@@ -5,6 +5,7 @@
 
 #include "accounts.h"
 #include "gather.h"
+#include "park.h"
 #include "registry.h"
 #include "search.h"
 #include "settle.h"
@@ -363,6 +364,9 @@ crmm_priv_pool_growth crmm_priv_pool_serve(crmm_priv_pool *pool, crmm_priv_pool_
         found = crmm_priv_pool_take_others(&req, req.heap, is_direct);
     }
     crmm_priv_pool_heap_unlock(req.heap);
+    if (found == NULL && !crmm_priv_pool_is_parked(cache, 0) && crmm_priv_pool_park_flush(cache)) {
+        found = crmm_priv_pool_look(&req, req.heap, is_direct);
+    }
     if (found == NULL && !is_direct) {
         found = crmm_priv_pool_depot_ask(&req, extra, &fetched);
     }

@@ -121,6 +121,7 @@ static void count_at_hand(at_hand_list *list)
         for (size_t i = 0; i < CRMM_PRIV_POOL_CLASSES; i++) {
             list->capacity += crmm_priv_pool_shelf_count(&cache->shelves[i]);
         }
+        list->capacity += cache->parked.size != 0;
     }
     crmm_priv_pool_depot_for_each(list->pool, count_magazine, list);
 }
@@ -156,6 +157,7 @@ static void copy_at_hand(at_hand_list *list)
             copy_blocks(list, cache->stream, cache->shelves[i].first,
                         crmm_priv_pool_shelf_count(&cache->shelves[i]));
         }
+        copy_blocks(list, cache->stream, &cache->parked.block, cache->parked.size != 0);
     }
     crmm_priv_pool_depot_for_each(list->pool, copy_magazine, list);
 }

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The large block that a stream alone gave back last. */
+
+#include <crmm/device/pool_memory_resource.h>
+
+#include <crmm/device/cuda_memory_resource.h>
+
+#include "../../device/src/pool/check.h"
+#include "misuse_recorder.h"
+#include "pool_support.h"
+
+/* A stream and pools for it over memory that comes in chunks, and in pages. */
+typedef struct fixture {
+    crmm_resource *upstreams[2];
+    cudaStream_t stream;
+} fixture;
+
+static fixture begin(void)
+{
+    misuse_recorder_start();
+    return (fixture){.upstreams = {crmm_cuda_memory_resource(), make_vmm()},
+                     .stream = make_stream()};
+}
+
+static void end(fixture *all)
+{
+    cuda(cudaStreamDestroy(all->stream));
+    crmm_resource_release(&all->upstreams[1]);
+    expect_equal(misuse_recorded()->count, 0);
+}
+
+static void hand_back(crmm_resource *pool, cudaStream_t stream, void *ptr, size_t bytes)
+{
+    crmm_deallocate(pool, stream, ptr, bytes, 256);
+}
+
+/* Use a stream until the pool takes it to live long, if it ever does. */
+static void get_old(crmm_resource *pool, cudaStream_t stream, size_t bytes)
+{
+    for (int i = 0; i < 1000; i++) {
+        hand_back(pool, stream, take(pool, stream, bytes), bytes);
+    }
+}
+
+/* A pool that has so many bytes and gets no more, and whose stream is old. */
+static crmm_resource *make_old(crmm_resource *upstream, cudaStream_t stream, size_t bytes)
+{
+    crmm_resource *pool =
+        make_pool(upstream, .initial_pool_size = bytes, .maximum_pool_size = bytes);
+
+    get_old(pool, stream, 4 * MIB);
+    expect_equal(crmm_priv_pool_parked_bytes(pool), 4 * MIB);
+    return pool;
+}
+
+Test(pool_park, a_block_of_the_same_size_is_the_one_that_was_given_back)
+{
+    fixture all = begin();
+
+    for (size_t k = 0; k < 2; k++) {
+        crmm_resource *pool = make_old(all.upstreams[k], all.stream, 64 * MIB);
+        void *before = take(pool, all.stream, 2 * MIB);
+        void *ptr = take(pool, all.stream, 24 * MIB);
+        hand_back(pool, all.stream, before, 2 * MIB); /* which would suffice for less */
+        for (int i = 0; i < 3; i++) {
+            hand_back(pool, all.stream, ptr, 24 * MIB);
+            expect_equal(crmm_priv_pool_parked_bytes(pool), 24 * MIB);
+            expect_equal(info_of(pool).live, 0);
+            expect_sound_books(pool);
+            cr_assert(take(pool, all.stream, 24 * MIB) == ptr);
+            expect_equal(crmm_priv_pool_parked_bytes(pool), 0);
+            expect_equal(info_of(pool).live, 24 * MIB);
+            expect_sound_books(pool);
+        }
+        hand_back(pool, all.stream, ptr, 24 * MIB);
+        crmm_resource_release(&pool);
+    }
+    end(&all);
+}
+
+Test(pool_park, a_block_of_another_size_takes_its_place)
+{
+    fixture all = begin();
+    crmm_resource *pool = make_old(all.upstreams[1], all.stream, 64 * MIB);
+
+    void *second = take(pool, all.stream, 24 * MIB - 256);
+    void *first = take(pool, all.stream, 24 * MIB);
+    hand_back(pool, all.stream, first, 24 * MIB);
+    expect_equal(crmm_priv_pool_parked_bytes(pool), 24 * MIB);
+    hand_back(pool, all.stream, second, 24 * MIB - 256);
+    expect_equal(crmm_priv_pool_parked_bytes(pool), 24 * MIB - 256);
+    expect_sound_books(pool);
+    /* The first one is in one piece with its neighbours again. */
+    void *more = take(pool, all.stream, 36 * MIB);
+    expect_equal(crmm_priv_pool_parked_bytes(pool), 24 * MIB - 256);
+    hand_back(pool, all.stream, more, 36 * MIB);
+    crmm_resource_release(&pool);
+    end(&all);
+}
+
+/* For small blocks as well as for large ones. */
+Test(pool_park, it_is_used_for_anything_before_the_pool_grows)
+{
+    static const size_t sizes[] = {256, 64 * KIB, 2 * MIB, 63 * MIB, 64 * MIB};
+    fixture all = begin();
+
+    for (size_t k = 0; k < 2; k++) {
+        for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+            crmm_resource *pool = make_pool(all.upstreams[k], .initial_pool_size = 64 * MIB);
+            get_old(pool, all.stream, 64 * MIB);
+            expect_equal(crmm_priv_pool_parked_bytes(pool), 64 * MIB);
+            void *ptr = take(pool, all.stream, sizes[i]);
+            expect_equal(crmm_priv_pool_parked_bytes(pool), 0);
+            expect_equal(statistics_of(pool).growths, 1);
+            expect_sound_books(pool);
+            hand_back(pool, all.stream, ptr, sizes[i]);
+            crmm_resource_release(&pool);
+        }
+    }
+    end(&all);
+}
+
+Test(pool_park, a_block_that_is_parked_is_not_given_back_again)
+{
+    fixture all = begin();
+    crmm_resource *pool = make_old(all.upstreams[1], all.stream, 64 * MIB);
+
+    void *ptr = take(pool, all.stream, 24 * MIB);
+    expect_misuse(hand_back(pool, all.stream, ptr, 24 * MIB + 256), CRMM_MISUSE_SIZE_MISMATCH,
+                  "25165824");
+    expect_misuse(hand_back(pool, all.stream, (char *)ptr + 256, 24 * MIB),
+                  CRMM_MISUSE_FOREIGN_POINTER, "");
+    expect_equal(info_of(pool).live, 24 * MIB);
+    hand_back(pool, all.stream, ptr, 24 * MIB);
+    expect_misuse(hand_back(pool, all.stream, ptr, 24 * MIB), CRMM_MISUSE_DOUBLE_FREE, "");
+    expect_equal(crmm_priv_pool_parked_bytes(pool), 24 * MIB);
+    expect_equal(info_of(pool).live, 0);
+    expect_sound_books(pool);
+    crmm_resource_release(&pool);
+    misuse_recorder_start();
+    end(&all);
+}
+
+static void find_live(const crmm_pool_block *block, void *user_data)
+{
+    *(int *)user_data += block->is_live != 0;
+}
+
+static void add_at_hand(const crmm_pool_stream *stream, void *user_data)
+{
+    *(size_t *)user_data += (size_t)stream->at_hand;
+}
+
+Test(pool_park, it_is_free_memory_of_its_stream)
+{
+    fixture all = begin();
+    crmm_resource *pool = make_old(all.upstreams[1], all.stream, 64 * MIB);
+    void *base = NULL;
+    size_t bytes = 0;
+    size_t at_hand = 0;
+    int live = 0;
+
+    void *rest = take(pool, all.stream, 24 * MIB); /* the parked one is elsewhere */
+    void *ptr = take(pool, all.stream, 34 * MIB);
+    hand_back(pool, all.stream, ptr, 34 * MIB);
+    hand_back(pool, all.stream, rest, 24 * MIB);
+    hand_back(pool, all.stream, take(pool, all.stream, 34 * MIB), 34 * MIB);
+    const crmm_memory_info info = info_of(pool);
+    expect_equal(info.live, 0);
+    expect_equal(info.allocations, 0);
+    expect_equal(info.cached, 64 * MIB);
+    expect_equal(info.largest_free, 34 * MIB);
+    expect_success(crmm_pool_memory_resource_snapshot(pool, find_live, &live));
+    expect_equal(live, 0);
+    expect_success(crmm_pool_memory_resource_streams(pool, add_at_hand, &at_hand));
+    expect_equal(at_hand, 34 * MIB);
+    expect_equal(statistics_of(pool).at_hand, 34 * MIB);
+    expect_status(crmm_pool_memory_resource_chunk(pool, ptr, &base, &bytes),
+                  CRMM_ERROR_INVALID_ARGUMENT);
+    crmm_resource_release(&pool);
+    end(&all);
+}
+
+/* What its stream still does with it comes first. */
+Test(pool_park, another_stream_has_it_when_its_work_is_complete, .timeout = 20)
+{
+    fixture all = begin();
+
+    for (size_t k = 0; k < 2; k++) {
+        crmm_resource *pool = make_old(all.upstreams[k], all.stream, 64 * MIB);
+        cudaStream_t other = make_stream();
+        gate closed;
+        void *ptr = take(pool, all.stream, 64 * MIB);
+        gate_close(&closed, all.stream);
+        hand_back(pool, all.stream, ptr, 64 * MIB);
+        expect_equal(crmm_priv_pool_parked_bytes(pool), 64 * MIB);
+        pthread_t opens = gate_open_later(&closed);
+        void *all_of_it = take(pool, other, 64 * MIB);
+        cr_assert(gate_is_open(&closed));
+        cr_assert(pthread_join(opens, NULL) == 0);
+        expect_equal(crmm_priv_pool_parked_bytes(pool), 0);
+        hand_back(pool, other, all_of_it, 64 * MIB);
+        expect_equal(crmm_priv_pool_parked_bytes(pool), 0); /* there are two streams */
+        crmm_resource_release(&pool);
+        cuda(cudaStreamDestroy(other));
+    }
+    end(&all);
+}
+
+Test(pool_park, a_trim_gives_it_back)
+{
+    fixture all = begin();
+
+    for (size_t k = 0; k < 2; k++) {
+        crmm_resource *pool = make_pool(all.upstreams[k], .tight = 0);
+        size_t released = 0;
+        get_old(pool, all.stream, 64 * MIB);
+        expect_equal(crmm_priv_pool_parked_bytes(pool), 64 * MIB);
+        cuda(cudaStreamSynchronize(all.stream));
+        expect_success(crmm_pool_memory_resource_retire_stream(pool, all.stream));
+        expect_success(crmm_resource_trim(pool, 0, &released));
+        expect_equal(released, 64 * MIB);
+        expect_equal(crmm_pool_memory_resource_pool_size(pool), 0);
+        crmm_resource_release(&pool);
+    }
+    end(&all);
+}
+
+static void *use_and_end(void *user_data)
+{
+    crmm_resource *pool = user_data;
+
+    hand_back(pool, NULL, take(pool, NULL, 64 * MIB), 64 * MIB);
+    expect_equal(crmm_priv_pool_parked_bytes(pool), 64 * MIB);
+    return NULL;
+}
+
+/* The legacy stream is old from the beginning. */
+Test(pool_park, a_thread_leaves_nothing_parked)
+{
+    fixture all = begin();
+    crmm_resource *pool =
+        make_pool(all.upstreams[1], .initial_pool_size = 64 * MIB, .maximum_pool_size = 64 * MIB);
+    pthread_t thread;
+
+    cr_assert(pthread_create(&thread, NULL, use_and_end, pool) == 0);
+    cr_assert(pthread_join(thread, NULL) == 0);
+    expect_equal(crmm_priv_pool_parked_bytes(pool), 0);
+    hand_back(pool, NULL, take(pool, NULL, 64 * MIB), 64 * MIB);
+    expect_equal(statistics_of(pool).synchronizes, 0);
+    crmm_resource_release(&pool);
+    end(&all);
+}
+
+Test(pool_park, an_alignment_of_its_own_is_kept)
+{
+    fixture all = begin();
+    crmm_resource *pool = make_old(all.upstreams[1], all.stream, 64 * MIB);
+
+    void *small = take(pool, all.stream, 256);
+    void *ptr = take(pool, all.stream, 5 * MIB);
+    hand_back(pool, all.stream, ptr, 5 * MIB);
+    expect_equal(crmm_priv_pool_parked_bytes(pool), 5 * MIB);
+    expect_success(crmm_allocate(pool, all.stream, 5 * MIB, 4 * MIB, &ptr));
+    expect_equal((uintptr_t)ptr % (4 * MIB), 0);
+    crmm_deallocate(pool, all.stream, ptr, 5 * MIB, 4 * MIB);
+    hand_back(pool, all.stream, small, 256);
+    expect_sound_books(pool);
+    crmm_resource_release(&pool);
+    end(&all);
+}
+
+/* Where it would be in the way, or nobody may ever take it. */
+Test(pool_park, nothing_is_parked_where_memory_is_to_be_at_its_place)
+{
+    const crmm_pool_memory_resource_options *options[] = {
+        CRMM_OPTIONS(crmm_pool_memory_resource, .tight = 1),
+        CRMM_OPTIONS(crmm_pool_memory_resource, .release_threshold = (size_t)1 << 30),
+        CRMM_OPTIONS(crmm_pool_memory_resource, .stream_cache_size = 128 * MIB),
+        CRMM_OPTIONS(crmm_pool_memory_resource, .stream_cache_size = CRMM_STREAM_CACHE_NONE),
+    };
+    fixture all = begin();
+
+    for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
+        crmm_resource *pool = pool_made(all.upstreams[1], options[i]);
+        get_old(pool, all.stream, 4 * MIB);
+        expect_equal(crmm_priv_pool_parked_bytes(pool), 0);
+        crmm_resource_release(&pool);
+    }
+    crmm_resource *pool = make_pool(all.upstreams[1], .tight = 0);
+    hand_back(pool, all.stream, take(pool, all.stream, 4 * MIB), 4 * MIB);
+    expect_equal(crmm_priv_pool_parked_bytes(pool), 0); /* a new stream */
+    hand_back(pool, NULL, take(pool, NULL, 4 * MIB), 4 * MIB);
+    get_old(pool, all.stream, 4 * MIB);
+    expect_equal(crmm_priv_pool_parked_bytes(pool), 0); /* one of two */
+    crmm_resource_release(&pool);
+    end(&all);
+}

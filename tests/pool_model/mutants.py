@@ -27,6 +27,7 @@ PROGRAMS = {'model': 'tests/pool_model/pool-model',
             'threads': 'tests/pool_model/program-pool-model-threads'}
 TIMEOUT = 60
 # Whether a thread's mistake shows is chance: where none of the few shows it, many are tried.
+FEW_THREAD_SEEDS = 4
 THREAD_SEEDS = 24
 MORE_THREAD_SEEDS = 480
 
@@ -60,18 +61,19 @@ class Tree:
         if done.returncode != 0:
             raise Unusable(f'it does not build:\n{done.stdout[-4000:]}')
 
-    def run(self, mutant, seeds, operations, late='hangs'):
+    def run(self, mutant, seeds, operations, thread_seeds=THREAD_SEEDS, late='hangs',
+            timeout=TIMEOUT):
         """(where, seed, how often, first words); None: nothing was found. `late`: what a run that
         does not end in time, without a failure so far, has shown."""
         command = [os.path.join(self.build, PROGRAMS[mutant.program])]
         if mutant.program == 'threads':
-            command += [mutant.pool, '1', str(THREAD_SEEDS if late else MORE_THREAD_SEEDS)]
+            command += [mutant.pool, '1', str(thread_seeds)]
         else:
             command += ['--pool', mutant.pool, '--seeds', str(seeds), '--operations',
                         str(operations), '--configuration', mutant.configuration]
         try:
             done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                  text=True, timeout=TIMEOUT)
+                                  text=True, timeout=timeout)
         except subprocess.TimeoutExpired as stopped:
             text = stopped.stdout or b''
             found = found_in(text.decode() if isinstance(text, bytes) else text, late)
@@ -127,7 +129,8 @@ def check_unchanged(tree, mutants, options):
         seen.setdefault((mutant.program, mutant.pool), mutant)
     for (program, pool), mutant in seen.items():
         tree.compile(program)
-        found = tree.run(mutant, options.seeds, options.operations)
+        # However long that takes: the toy's lists are slow, and more so on a machine that is busy.
+        found = tree.run(mutant, options.seeds, options.operations, FEW_THREAD_SEEDS, timeout=None)
         if found:
             raise Unusable(f'{pool}, {program}: fails without any mistake: {found}')
 
@@ -140,7 +143,8 @@ def try_mutant(tree, mutant, options):
         if not found:
             more = 40 if mutant.configuration else 10
             # So many seeds take long by themselves.
-            found = tree.run(mutant, options.seeds * more, options.operations * 3, late='')
+            found = tree.run(mutant, options.seeds * more, options.operations * 3,
+                             MORE_THREAD_SEEDS, late='')
         return found
     finally:
         undo()

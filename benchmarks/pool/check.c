@@ -9,8 +9,8 @@
 #include "cases.h"
 #include "measure.h"
 
-enum { MOST_PROBES = 16, MOST_RULES = 24, ATTEMPTS = 4 };
-enum { MANY_THREADS = 16 };
+enum { MOST_PROBES = 20, MOST_RULES = 24, ATTEMPTS = 4 };
+enum { SOME_THREADS = 8, MANY_THREADS = 16 };
 
 /* More than the kernel itself takes. */
 #define MOST_DELAYED 0.02
@@ -19,6 +19,7 @@ typedef enum rule_kind {
     RULE_TIMES,      /* time of `other` over that of `probe`, at least */
     RULE_SLOWDOWN,   /* time of `probe` over that of `other`, at most */
     RULE_PER_SECOND, /* million steps a second of all threads, at least */
+    RULE_THROUGHPUT, /* steps a second of `probe` by those of `other`, at least */
     RULE_HELD,       /* held over live, at most */
 } rule_kind;
 
@@ -96,6 +97,16 @@ static void demand_two_threads(check *self, size_t pair, size_t churn)
     }
 }
 
+/* What users of pools with one lock miss most: that threads do not wait for each other. */
+static void demand_some_threads(check *self)
+{
+    size_t one = probe(self, &self->on, case_pair(65536, 1, STREAMS_OWN));
+    size_t some = probe(self, &self->on, case_pair(65536, SOME_THREADS, STREAMS_OWN));
+
+    demand(self, "pairs of 64 KiB a second in 8 threads, by those in one", RULE_THROUGHPUT, some,
+           one, 3);
+}
+
 static void demand_many_threads(check *self)
 {
     static const struct {
@@ -140,18 +151,25 @@ static double value_of(const check *self, const rule *of)
         return on->min_ns / other->min_ns;
     case RULE_PER_SECOND:
         return on->per_second / 1e6;
+    case RULE_THROUGHPUT:
+        return on->per_second / other->per_second;
     case RULE_HELD:
         return (double)on->peak_held / (double)on->peak_live;
     }
     return 0;
 }
 
+/* What the limit is: the least value, or the highest. */
+static bool is_at_least(const rule *of)
+{
+    return of->kind == RULE_TIMES || of->kind == RULE_PER_SECOND || of->kind == RULE_THROUGHPUT;
+}
+
 static bool is_met(const check *self, const rule *of)
 {
-    bool at_least = of->kind == RULE_TIMES || of->kind == RULE_PER_SECOND;
     double value = value_of(self, of);
 
-    return at_least ? value >= of->limit : value <= of->limit;
+    return is_at_least(of) ? value >= of->limit : value <= of->limit;
 }
 
 static size_t count_missed(const check *self)
@@ -208,9 +226,9 @@ static void report(const check *self)
     }
     for (size_t i = 0; i < self->rule_count; i++) {
         const rule *each = &self->rules[i];
-        bool at_least = each->kind == RULE_TIMES || each->kind == RULE_PER_SECOND;
         (void)printf("%-7s %-60s %9.3f  %s %.2f\n", is_met(self, each) ? "good" : "MISSED",
-                     each->text, value_of(self, each), at_least ? ">=" : "<=", each->limit);
+                     each->text, value_of(self, each),
+                     is_at_least(each) ? ">=" : "<=", each->limit);
     }
 }
 
@@ -227,6 +245,9 @@ int check_pool(const char *name)
     demand_one_thread(&self, &pair, &churn);
     if (processors >= 2) {
         demand_two_threads(&self, pair, churn);
+    }
+    if (processors >= SOME_THREADS) {
+        demand_some_threads(&self);
     }
     if (processors >= MANY_THREADS) {
         demand_many_threads(&self);

@@ -256,15 +256,14 @@ static bool release_direct(crmm_priv_pool *pool, void *ptr, size_t bytes, uint16
 }
 
 /* The same for one that is parked instead. */
-static bool park(crmm_priv_pool *pool, crmm_priv_pool_cache *cache, void *ptr, size_t bytes,
-                 bool *is_time)
+static bool park(crmm_priv_pool *pool, crmm_priv_pool_cache *cache, void *ptr, size_t bytes)
 {
     crmm_priv_pool_heap *heap = heap_of_direct(pool, ptr, bytes);
 
-    return heap != NULL && crmm_priv_pool_park_put(cache, heap, ptr, granules_of(bytes), is_time);
+    return heap != NULL && crmm_priv_pool_park_put(cache, heap, ptr, granules_of(bytes));
 }
 
-/* To its heap. */
+/* To its heap, and with it what was parked while that was allowed. */
 static bool release(crmm_priv_pool *pool, crmm_priv_pool_cache *cache, void *ptr, size_t bytes,
                     bool *is_time)
 {
@@ -273,6 +272,9 @@ static bool release(crmm_priv_pool *pool, crmm_priv_pool_cache *cache, void *ptr
 
     if (!release_direct(pool, ptr, bytes, crmm_priv_pool_cache_owner(cache), epoch, &turn)) {
         return false;
+    }
+    if (!crmm_priv_pool_is_parked(cache, 0)) {
+        (void)crmm_priv_pool_park_flush(cache);
     }
     *is_time = crmm_priv_pool_cache_note(cache, bytes, turn);
     return true;
@@ -284,7 +286,7 @@ __attribute__((noinline)) static void deallocate_direct(crmm_priv_pool *pool,
                                                         size_t alignment)
 {
     bool is_time = false;
-    bool right = crmm_priv_pool_may_park(cache, bytes) ? park(pool, cache, ptr, bytes, &is_time)
+    bool right = crmm_priv_pool_may_park(cache, bytes) ? park(pool, cache, ptr, bytes)
                                                        : release(pool, cache, ptr, bytes, &is_time);
 
     if (!right) {
@@ -488,6 +490,7 @@ crmm_status crmm_priv_pool_trim(crmm_resource *resource, size_t bytes_to_keep, s
         crmm_priv_pool_wait_for_all(pool) == 0) {
         *released += crmm_priv_pool_release(pool, bytes_to_keep);
     }
+    crmm_priv_pool_restore_solo(pool);
     if (crmm_resource_trim(pool->upstream, bytes_to_keep, &further) == CRMM_SUCCESS &&
         !pool->is_in_place) {
         /* What went from the pool to an upstream that keeps it, and from there on, counts once. */

@@ -110,8 +110,12 @@ Test(pool_park, it_is_used_for_anything_before_the_pool_grows)
             crmm_resource *pool = make_pool(all.upstreams[k], .initial_pool_size = 64 * MIB);
             get_old(pool, all.stream, 64 * MIB);
             expect_equal(crmm_priv_pool_parked_bytes(pool), 64 * MIB);
+            const crmm_pool_statistics before = statistics_of(pool);
             void *ptr = take(pool, all.stream, sizes[i]);
             expect_equal(crmm_priv_pool_parked_bytes(pool), 0);
+            /* Nor is anybody else's memory looked for. */
+            expect_equal(statistics_of(pool).queries, before.queries);
+            expect_equal(statistics_of(pool).records, before.records);
             expect_equal(statistics_of(pool).growths, 1);
             expect_sound_books(pool);
             hand_back(pool, all.stream, ptr, sizes[i]);
@@ -142,9 +146,20 @@ Test(pool_park, a_block_that_is_parked_is_not_given_back_again)
     end(&all);
 }
 
-static void find_live(const crmm_pool_block *block, void *user_data)
+typedef struct found {
+    const void *ptr;
+    size_t live;
+    crmm_pool_block block;
+} found;
+
+static void find(const crmm_pool_block *block, void *user_data)
 {
-    *(int *)user_data += block->is_live != 0;
+    found *in = user_data;
+
+    in->live += block->is_live != 0;
+    if (block->ptr == in->ptr) {
+        in->block = *block;
+    }
 }
 
 static void add_at_hand(const crmm_pool_stream *stream, void *user_data)
@@ -159,7 +174,7 @@ Test(pool_park, it_is_free_memory_of_its_stream)
     void *base = NULL;
     size_t bytes = 0;
     size_t at_hand = 0;
-    int live = 0;
+    unsigned long long id = 0;
 
     void *rest = take(pool, all.stream, 24 * MIB); /* the parked one is elsewhere */
     void *ptr = take(pool, all.stream, 34 * MIB);
@@ -171,13 +186,73 @@ Test(pool_park, it_is_free_memory_of_its_stream)
     expect_equal(info.allocations, 0);
     expect_equal(info.cached, 64 * MIB);
     expect_equal(info.largest_free, 34 * MIB);
-    expect_success(crmm_pool_memory_resource_snapshot(pool, find_live, &live));
-    expect_equal(live, 0);
+    found in = {.ptr = ptr};
+    expect_success(crmm_pool_memory_resource_snapshot(pool, find, &in));
+    expect_equal(in.live, 0);
+    expect_equal(in.block.bytes, 34 * MIB);
+    expect_equal(in.block.is_pending, 1);
+    cuda(cudaStreamGetId(all.stream, &id));
+    expect_equal(in.block.stream_id, id);
     expect_success(crmm_pool_memory_resource_streams(pool, add_at_hand, &at_hand));
     expect_equal(at_hand, 34 * MIB);
     expect_equal(statistics_of(pool).at_hand, 34 * MIB);
     expect_status(crmm_pool_memory_resource_chunk(pool, ptr, &base, &bytes),
                   CRMM_ERROR_INVALID_ARGUMENT);
+    crmm_resource_release(&pool);
+    end(&all);
+}
+
+/* What is done beside it makes fences as if it had gone to its heap, where it is then. */
+Test(pool_park, another_stream_has_it_without_growth_when_its_own_is_gone)
+{
+    fixture all = begin();
+
+    for (size_t k = 0; k < 4; k++) {
+        crmm_resource *pool = make_pool(all.upstreams[k % 2], .initial_pool_size = 320 * MIB,
+                                        .maximum_pool_size = k < 2 ? 0 : 400 * MIB);
+        cudaStream_t gone = make_stream();
+        cudaStream_t other = make_stream();
+        get_old(pool, gone, 256 * MIB);
+        expect_equal(crmm_priv_pool_parked_bytes(pool), 256 * MIB);
+        for (int i = 0; i < 64; i++) {
+            hand_back(pool, gone, take(pool, gone, 16 * KIB), 16 * KIB);
+        }
+        expect_equal(crmm_priv_pool_parked_bytes(pool), 0);
+        cuda(cudaStreamSynchronize(gone));
+        cuda(cudaStreamDestroy(gone));
+        void *ptr = take(pool, other, 256 * MIB);
+        expect_equal(info_of(pool).held, 320 * MIB);
+        expect_equal(statistics_of(pool).synchronizes, 0);
+        hand_back(pool, other, ptr, 256 * MIB);
+        crmm_resource_release(&pool);
+        cuda(cudaStreamDestroy(other));
+    }
+    end(&all);
+}
+
+/* A block that makes way counts as given back, once. */
+Test(pool_park, blocks_of_changing_sizes_are_fenced)
+{
+    fixture all = begin();
+    crmm_resource *pool = make_old(all.upstreams[1], all.stream, 64 * MIB);
+    uint64_t before = statistics_of(pool).records;
+
+    for (size_t i = 0; i < 256; i++) {
+        hand_back(pool, all.stream, take(pool, all.stream, (24 + i % 2) * MIB), (24 + i % 2) * MIB);
+        hand_back(pool, all.stream, take(pool, all.stream, 256), 256);
+    }
+    cr_assert(statistics_of(pool).records >= before + 256 / 32, "%llu records",
+              (unsigned long long)(statistics_of(pool).records - before));
+    /* Nobody can want what is taken again. */
+    get_old(pool, all.stream, 24 * MIB);
+    before = statistics_of(pool).records;
+    for (int i = 0; i < 256; i++) {
+        void *ptr = take(pool, all.stream, 24 * MIB);
+        hand_back(pool, all.stream, take(pool, all.stream, 256), 256);
+        hand_back(pool, all.stream, ptr, 24 * MIB);
+    }
+    cr_assert(statistics_of(pool).records <= before + 1, "%llu records",
+              (unsigned long long)(statistics_of(pool).records - before));
     crmm_resource_release(&pool);
     end(&all);
 }
@@ -208,6 +283,7 @@ Test(pool_park, another_stream_has_it_when_its_work_is_complete, .timeout = 20)
     end(&all);
 }
 
+/* And the next one is parked again. */
 Test(pool_park, a_trim_gives_it_back)
 {
     fixture all = begin();
@@ -217,11 +293,11 @@ Test(pool_park, a_trim_gives_it_back)
         size_t released = 0;
         get_old(pool, all.stream, 64 * MIB);
         expect_equal(crmm_priv_pool_parked_bytes(pool), 64 * MIB);
-        cuda(cudaStreamSynchronize(all.stream));
-        expect_success(crmm_pool_memory_resource_retire_stream(pool, all.stream));
         expect_success(crmm_resource_trim(pool, 0, &released));
         expect_equal(released, 64 * MIB);
         expect_equal(crmm_pool_memory_resource_pool_size(pool), 0);
+        get_old(pool, all.stream, 64 * MIB);
+        expect_equal(crmm_priv_pool_parked_bytes(pool), 64 * MIB);
         crmm_resource_release(&pool);
     }
     end(&all);
@@ -249,6 +325,83 @@ Test(pool_park, a_thread_leaves_nothing_parked)
     expect_equal(crmm_priv_pool_parked_bytes(pool), 0);
     hand_back(pool, NULL, take(pool, NULL, 64 * MIB), 64 * MIB);
     expect_equal(statistics_of(pool).synchronizes, 0);
+    crmm_resource_release(&pool);
+    end(&all);
+}
+
+typedef struct helper {
+    crmm_resource *pool;
+    cudaStream_t stream;
+    void *ptr;
+} helper;
+
+static void *take_all(void *user_data)
+{
+    helper *self = user_data;
+
+    self->ptr = take(self->pool, self->stream, 64 * MIB);
+    return NULL;
+}
+
+/* Of the same stream, so nothing has to be waited for. */
+Test(pool_park, another_thread_has_it)
+{
+    fixture all = begin();
+
+    for (size_t k = 0; k < 2; k++) {
+        crmm_resource *pool = make_old(all.upstreams[k], all.stream, 64 * MIB);
+        helper other = {.pool = pool, .stream = all.stream};
+        pthread_t thread;
+
+        hand_back(pool, all.stream, take(pool, all.stream, 64 * MIB), 64 * MIB);
+        expect_equal(crmm_priv_pool_parked_bytes(pool), 64 * MIB);
+        cr_assert(pthread_create(&thread, NULL, take_all, &other) == 0);
+        cr_assert(pthread_join(thread, NULL) == 0);
+        expect_equal(crmm_priv_pool_parked_bytes(pool), 0);
+        expect_equal(statistics_of(pool).synchronizes, 0);
+        expect_sound_books(pool);
+        hand_back(pool, all.stream, other.ptr, 64 * MIB);
+        crmm_resource_release(&pool);
+    }
+    end(&all);
+}
+
+static void *use_beside(void *user_data)
+{
+    helper *self = user_data;
+
+    get_old(self->pool, self->stream, 4 * MIB);
+    expect_equal(crmm_priv_pool_parked_bytes(self->pool), 0);
+    return NULL;
+}
+
+/* One would have to be stopped for the other one to have what it has parked. */
+Test(pool_park, two_threads_of_one_stream_park_nothing)
+{
+    fixture all = begin();
+    crmm_resource *pool = make_pool(all.upstreams[1], .initial_pool_size = 64 * MIB);
+    helper other = {.pool = pool, .stream = all.stream};
+    pthread_t thread;
+
+    hand_back(pool, all.stream, take(pool, all.stream, 4 * MIB), 4 * MIB);
+    cr_assert(pthread_create(&thread, NULL, use_beside, &other) == 0);
+    cr_assert(pthread_join(thread, NULL) == 0);
+    crmm_resource_release(&pool);
+    end(&all);
+}
+
+/* Nothing is left behind where nobody looks for it. */
+Test(pool_park, what_is_parked_goes_when_a_second_stream_has_come)
+{
+    fixture all = begin();
+    crmm_resource *pool = make_pool(all.upstreams[1], .initial_pool_size = 512 * MIB);
+
+    hand_back(pool, NULL, take(pool, NULL, 64 * MIB), 64 * MIB);
+    expect_equal(crmm_priv_pool_parked_bytes(pool), 64 * MIB);
+    hand_back(pool, all.stream, take(pool, all.stream, 4 * MIB), 4 * MIB);
+    hand_back(pool, NULL, take(pool, NULL, 4 * MIB), 4 * MIB);
+    expect_equal(crmm_priv_pool_parked_bytes(pool), 0);
+    expect_sound_books(pool);
     crmm_resource_release(&pool);
     end(&all);
 }

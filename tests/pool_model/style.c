@@ -139,12 +139,12 @@ static void draw_lone(style *into, uint64_t *random)
     into->streams = 1;
     into->has_legacy = into->has_per_thread = false;
     into->sync = 0;
-    into->deaths = pick_share(random, 1, 8);
+    into->deaths = (unsigned)PICK(random, 0, 0, 1, 8); /* the next stream is not alone */
     into->large = (unsigned)PICK(random, 64, 256, 1024);
     into->large_sizes = (unsigned)PICK(random, 1, 2, 3, 4);
     into->latest = (unsigned)PICK(random, 256, 512, 1024);
-    into->options.tight = random_below(random, 8) == 0;
-    into->options.release_threshold = PICK(random, 0, 0, 0, 0, 8 * MIB);
+    into->options.tight = false;
+    into->options.release_threshold = 0;
 }
 
 style style_draw(const configuration *of, uint64_t seed)

@@ -59,12 +59,10 @@ void crmm_priv_bias_barrier(void)
 
 void crmm_priv_bias_await(crmm_priv_bias *bias)
 {
-    enum { PATIENCE = 200 };
+    uint32_t turns = 0;
 
-    for (int i = 0; __atomic_load_n(&bias->inside, __ATOMIC_ACQUIRE) != 0; i++) {
-        if (i >= PATIENCE) {
-            (void)sched_yield();
-        }
+    while (__atomic_load_n(&bias->inside, __ATOMIC_ACQUIRE) != 0) {
+        crmm_priv_spin_turn(&turns);
     }
 }
 

@@ -54,7 +54,6 @@ static inline uint32_t crmm_priv_pool_shelf_limit(const crmm_priv_pool_shelf *sh
 typedef struct crmm_priv_pool_parked {
     void *block;
     crmm_priv_pool_heap *heap;
-    uint64_t epoch; /* of the stream, when it was given back */
     uint32_t index; /* of its extent, which is in use */
     uint32_t size;  /* granules; 0: there is none. Read by others */
 } crmm_priv_pool_parked;

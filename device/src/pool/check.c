@@ -117,10 +117,12 @@ bool crmm_priv_extents_check(const crmm_priv_extents *extents, char *why, size_t
 {
     totals sum = {0};
     uint64_t in_sets = 0;
+    uint32_t unused = 0;
 
     for (uint32_t i = 1; i < extents->capacity; i++) {
         const crmm_priv_extent *extent = &extents->all[i];
         if (extent->state == CRMM_PRIV_POOL_NOTHING) {
+            unused++;
             continue;
         }
         if (!check_neighbours(extents, i, why, size)) {
@@ -142,7 +144,7 @@ bool crmm_priv_extents_check(const crmm_priv_extents *extents, char *why, size_t
             in_sets += extents->sets[owner]->granules;
         }
     }
-    if (sum.used != extents->used_count ||
+    if (sum.used != extents->used_count || unused != extents->unused_count ||
         sum.granules[CRMM_PRIV_POOL_USED] != extents->used_granules ||
         sum.granules[CRMM_PRIV_POOL_FREE] != extents->free_granules ||
         in_sets != extents->free_granules ||
@@ -263,19 +265,13 @@ static bool check_blocks(const crmm_priv_pool *pool, void *const *blocks, size_t
     return true;
 }
 
-/* A parked block is from no time to come. */
 static bool check_parked(const crmm_priv_pool *pool, const crmm_priv_pool_cache *cache,
                          hand *at_hand, char *why, size_t size)
 {
     const crmm_priv_pool_parked *parked = &cache->parked;
-    uint64_t now = cache->stream != NULL ? cache->stream->epoch : 0;
 
     if (parked->size == 0) {
         return true;
-    }
-    if (parked->epoch > now) {
-        return wrong(why, size, "%p was parked in epoch %llu, and now is %llu", parked->block,
-                     (unsigned long long)parked->epoch, (unsigned long long)now);
     }
     at_hand->count++;
     at_hand->bytes += (size_t)parked->size << CRMM_PRIV_POOL_GRANULE_SHIFT;

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "spin.h"
+
 enum { FIRST_CAPACITY = 16 };
 
 /* ---- marks ---- */
@@ -209,7 +211,7 @@ static crmm_priv_pool_chunk *search(const crmm_priv_pool_chunk_table *table, uin
 crmm_priv_pool_chunk *crmm_priv_pool_chunks_find(const crmm_priv_pool_chunks *chunks,
                                                  const void *ptr)
 {
-    for (;;) {
+    for (uint32_t turns = 0;; crmm_priv_spin_turn(&turns)) {
         uint32_t version = __atomic_load_n(&chunks->version, __ATOMIC_ACQUIRE);
         uint32_t count = __atomic_load_n(&chunks->count, __ATOMIC_ACQUIRE);
         const crmm_priv_pool_chunk_table *table = __atomic_load_n(&chunks->table, __ATOMIC_ACQUIRE);

@@ -139,6 +139,7 @@ uint32_t crmm_priv_extents_find(const crmm_priv_extents *extents, uint32_t size,
 /*
  * The row of free neighbours of any of the sources that begins at the lowest address, of those that
  * the tightest extents lie in, and others that fit as well; with `is_lowest_first` looser ones too.
+ * Without it, an extent of just the size that no free one lies before is as good.
  * If no extent suffices by itself, the lowest of some rows that do. Its first extent, for
  * crmm_priv_extents_take_run() with no alignment; 0: none was found. It looks at a bounded number
  * of extents.

@@ -2,6 +2,7 @@
 #include "fences.h"
 
 #include "memory.h"
+#include "park.h"
 #include "settle.h"
 #include "stream_id.h"
 
@@ -185,6 +186,7 @@ static void close_account(crmm_priv_pool_cache *cache)
         cache->fences < YOUNG) {
         crmm_priv_pool_cache_flush(cache);
     }
+    crmm_priv_pool_park_clear(cache); /* others find it in its heap */
     cache->fences++;
     cache->fenced += (uint64_t)unfenced_of(cache);
     cache->looks = 0;

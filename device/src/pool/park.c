@@ -4,16 +4,17 @@
 #include "accounts.h"
 #include "fences.h"
 
-enum { OLD = 8 /* fences of a stream from which on it is taken to live long */ };
+enum { OLD = 8 /* fences of a thread's on a stream, from which on that is taken to live long */ };
 
 bool crmm_priv_pool_may_park(const crmm_priv_pool_cache *cache, size_t bytes)
 {
     const crmm_priv_pool *pool = cache->pool;
     bool is_old = cache->fences >= OLD || cache->fence_limit == INT64_MAX;
+    bool is_alone = __atomic_load_n(&pool->solo, __ATOMIC_RELAXED) != 0 &&
+                    __atomic_load_n(&pool->cache_count, __ATOMIC_RELAXED) == 1;
 
-    return is_old && bytes > pool->largest_cached && pool->cache_option == 0 && !pool->is_tight &&
-           pool->release_threshold == SIZE_MAX &&
-           __atomic_load_n(&pool->solo, __ATOMIC_RELAXED) != 0;
+    return is_old && is_alone && bytes > pool->largest_cached && pool->cache_option == 0 &&
+           !pool->is_tight && pool->release_threshold == SIZE_MAX;
 }
 
 static void set(crmm_priv_pool_cache *cache, const crmm_priv_pool_parked *one)
@@ -22,25 +23,8 @@ static void set(crmm_priv_pool_cache *cache, const crmm_priv_pool_parked *one)
 
     parked->block = one->block;
     parked->heap = one->heap;
-    parked->epoch = one->epoch;
     parked->index = one->index;
     __atomic_store_n(&parked->size, one->size, __ATOMIC_RELAXED);
-}
-
-static void unset(crmm_priv_pool_cache *cache)
-{
-    __atomic_store_n(&cache->parked.size, 0u, __ATOMIC_RELAXED);
-}
-
-/* To its heap, as its stream's at the time when it was parked; counted as given back now. */
-static bool give_back(crmm_priv_pool_cache *cache, const crmm_priv_pool_parked *one)
-{
-    crmm_priv_pool_heap_lock(one->heap);
-    crmm_priv_pool_release_to(cache->pool, one->heap, one->index, crmm_priv_pool_cache_owner(cache),
-                              one->epoch);
-    uint32_t turn = crmm_priv_pool_heap_turn(one->heap);
-    crmm_priv_pool_heap_unlock(one->heap);
-    return crmm_priv_pool_cache_note_locked(cache, crmm_priv_pool_bytes_of(one->size), turn);
 }
 
 /* A live block is the program's no more, but in use still. false: there is no such block. */
@@ -61,37 +45,46 @@ static bool take_over(crmm_priv_pool_parked *one)
 }
 
 bool crmm_priv_pool_park_put(crmm_priv_pool_cache *cache, crmm_priv_pool_heap *heap, void *ptr,
-                             uint32_t size, bool *is_time)
+                             uint32_t size)
 {
-    crmm_priv_pool_parked one = {
-        .block = ptr,
-        .heap = heap,
-        .epoch = cache->stream == NULL ? 0 : crmm_priv_pool_stream_epoch(cache->stream),
-        .size = size};
+    crmm_priv_pool_parked one = {.block = ptr, .heap = heap, .size = size};
     bool is_inside = crmm_priv_bias_acquire(&cache->lock);
     bool right = take_over(&one);
 
     if (right) {
-        const crmm_priv_pool_parked before = cache->parked;
+        crmm_priv_pool_park_clear(cache);
         set(cache, &one);
-        *is_time = before.size != 0 && give_back(cache, &before);
+        (void)crmm_priv_pool_cache_count(cache, crmm_priv_pool_bytes_of(size));
     }
     crmm_priv_bias_release(&cache->lock, is_inside);
     return right;
 }
 
+/* What was given back last is so no more. Since then there was no fence of the cache's. */
+static void uncount(crmm_priv_pool_cache *cache, size_t bytes)
+{
+    int64_t left = __atomic_load_n(&cache->left, __ATOMIC_RELAXED);
+    int64_t before = left + (int64_t)bytes;
+
+    if (left > CRMM_PRIV_POOL_WANTED) {
+        __atomic_store_n(&cache->left, before < cache->allowance ? before : cache->allowance,
+                         __ATOMIC_RELAXED);
+    }
+}
+
 void *crmm_priv_pool_park_take(crmm_priv_pool_cache *cache, uint32_t size)
 {
+    const crmm_priv_pool_parked *one = &cache->parked;
     void *block = NULL;
     bool is_inside = crmm_priv_bias_acquire(&cache->lock);
 
-    if (cache->parked.size == size) {
-        const crmm_priv_pool_parked *one = &cache->parked;
+    if (one->size == size) {
         crmm_priv_pool_heap_lock(one->heap);
         one->heap->extents.all[one->index].is_direct = 1;
         crmm_priv_pool_heap_unlock(one->heap);
         block = one->block;
-        unset(cache);
+        set(cache, &(crmm_priv_pool_parked){0});
+        uncount(cache, crmm_priv_pool_bytes_of(size));
     }
     crmm_priv_bias_release(&cache->lock, is_inside);
     return block;
@@ -99,10 +92,19 @@ void *crmm_priv_pool_park_take(crmm_priv_pool_cache *cache, uint32_t size)
 
 void crmm_priv_pool_park_clear(crmm_priv_pool_cache *cache)
 {
-    if (cache->parked.size != 0) {
-        (void)give_back(cache, &cache->parked);
-        unset(cache);
+    const crmm_priv_pool_parked *one = &cache->parked;
+    uint16_t owner = crmm_priv_pool_cache_owner(cache);
+    uint64_t epoch = cache->stream == NULL ? 0 : crmm_priv_pool_stream_epoch(cache->stream);
+
+    if (one->size == 0) {
+        return;
     }
+    crmm_priv_pool_heap_lock(one->heap);
+    crmm_priv_pool_release_to(cache->pool, one->heap, one->index, owner, epoch);
+    uint32_t turn = crmm_priv_pool_heap_turn(one->heap);
+    crmm_priv_pool_heap_unlock(one->heap);
+    set(cache, &(crmm_priv_pool_parked){0});
+    (void)crmm_priv_pool_cache_note_locked(cache, 0, turn); /* its bytes are counted */
 }
 
 bool crmm_priv_pool_park_flush(crmm_priv_pool_cache *cache)

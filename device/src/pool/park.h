@@ -7,13 +7,15 @@
  * size again at once, for which neither its heap is searched nor its neighbours are joined.
  *
  * It is at hand as one on a shelf is, but of any size, and only for a request of exactly that size.
- * The next one takes its place, and before the stream takes memory that it would have to grow for,
- * it goes to its heap.
+ * The next one takes its place; before the stream takes memory that it would have to grow for, and
+ * before it is fenced, it goes to its heap. What is parked counts as given back until it is taken,
+ * so that a fence is due as if it had gone there.
  *
- * One, and only where there is one stream alone: more of them break up what is free, and one that
- * is parked has no fence, so that other streams would grow the pool rather than use it. Nor is
- * anything parked in a pool that is tight, that gives memory back by itself, or whose program said
- * how much may be at hand; nor on a stream that may not live long.
+ * One, and only where one thread uses one stream: more of them break up what is free, and what is
+ * parked is another stream's or thread's only when that is short of memory. Nor is anything parked
+ * in a pool that is tight, that gives memory back by itself, or whose program said how much may be
+ * at hand; nor on a stream that may not live long. What was parked before a second stream or thread
+ * came goes to its heap with the next large block that is given back.
  */
 
 #include "cache.h"
@@ -21,13 +23,10 @@
 /* Whether a block of so many bytes would be parked now. */
 bool crmm_priv_pool_may_park(const crmm_priv_pool_cache *cache, size_t bytes);
 
-/*
- * Park the block that begins at an address of a heap and has `size` granules, instead of the one
- * that was parked. false: there is no such block. `is_time`: to look at
- * crmm_priv_pool_cache_look().
- */
+/* Park the block that begins at an address of a heap and has `size` granules, instead of the one
+ * that was parked. false: there is no such block. */
 bool crmm_priv_pool_park_put(crmm_priv_pool_cache *cache, crmm_priv_pool_heap *heap, void *ptr,
-                             uint32_t size, bool *is_time);
+                             uint32_t size);
 
 /* Whether the parked block has `size` granules; taking it will tell, since others may flush it. */
 static inline bool crmm_priv_pool_is_parked(const crmm_priv_pool_cache *cache, uint32_t size)

@@ -134,7 +134,7 @@ static inline bool crmm_priv_pool_is_thrifty(const crmm_priv_pool *pool)
 
 /* ---- heaps ---- */
 
-/* Lock the heap; the lock is never held across a call that can block. */
+/* Lock the heap; the lock is never held across a call of CUDA's or of upstream's. */
 static inline void crmm_priv_pool_heap_lock(crmm_priv_pool_heap *heap)
 {
     crmm_priv_spin_lock(&heap->lock);

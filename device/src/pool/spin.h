@@ -3,10 +3,9 @@
 #define CRMM_DEVICE_POOL_SPIN_H
 
 /*
- * Locks that are nearly always free, never held across a system call or a call of CUDA's: one
- * atomic instruction, where a mutex has two. A thread that does not get one soon lets others run,
- * since its holder may have been stopped, and sleeps in the end, since the holder may have a lower
- * priority.
+ * Locks that are nearly always free, never held across a call of CUDA's: one atomic instruction,
+ * where a mutex has two. A thread that does not get one soon lets others run, since its holder may
+ * have been stopped, and sleeps in the end, since the holder may have a lower priority.
  */
 
 #include <sched.h>
@@ -23,25 +22,31 @@ static inline bool crmm_priv_spin_try(crmm_priv_spin *lock)
     return __atomic_exchange_n(&lock->taken, 1u, __ATOMIC_ACQUIRE) == 0;
 }
 
-__attribute__((noinline, cold, unused)) static void crmm_priv_spin_wait(crmm_priv_spin *lock)
+/* One turn of a wait for what another thread is about to do; `turns` counts them from 0. */
+__attribute__((noinline, cold, unused)) static void crmm_priv_spin_turn(uint32_t *turns)
 {
     enum { PATIENCE = 200, YIELDS = 200 };
     static const struct timespec moment = {.tv_nsec = 20000};
-    int yields = 0;
+    uint32_t turn = ++*turns;
+
+    if (turn > PATIENCE + YIELDS) {
+        *turns = turn - 1;
+        (void)nanosleep(&moment, NULL);
+    } else if (turn > PATIENCE) {
+        (void)sched_yield();
+    }
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#endif
+}
+
+__attribute__((noinline, cold, unused)) static void crmm_priv_spin_wait(crmm_priv_spin *lock)
+{
+    uint32_t turns = 0;
 
     do {
-        for (int i = 0; __atomic_load_n(&lock->taken, __ATOMIC_RELAXED) != 0; i++) {
-            if (i >= PATIENCE && yields < YIELDS) {
-                (void)sched_yield();
-                yields++;
-                i = 0;
-            } else if (i >= PATIENCE) {
-                (void)nanosleep(&moment, NULL);
-                i = 0;
-            }
-#if defined(__x86_64__) || defined(__i386__)
-            __builtin_ia32_pause();
-#endif
+        while (__atomic_load_n(&lock->taken, __ATOMIC_RELAXED) != 0) {
+            crmm_priv_spin_turn(&turns);
         }
     } while (!crmm_priv_spin_try(lock));
 }

@@ -219,24 +219,23 @@ crmm_status crmm_priv_pool_allocate_sync(crmm_resource *resource, size_t bytes, 
 
 /* ---- deallocation ---- */
 
-/* The heap that a block of allocate_direct() would lie in; NULL: there is no such block. */
-static crmm_priv_pool_heap *heap_of_direct(const crmm_priv_pool *pool, const void *ptr,
+/* The heap that a block would lie in; NULL: in none, or it is none of allocate_direct(). */
+static crmm_priv_pool_heap *heap_of_direct(crmm_priv_pool_cache *cache, const void *ptr,
                                            size_t bytes)
 {
     if ((uintptr_t)ptr % CRMM_PRIV_POOL_GRANULE != 0 || bytes > MOST_BYTES) {
         return NULL;
     }
-    const crmm_priv_pool_chunk *chunk = crmm_priv_pool_chunks_find(&pool->chunks, ptr);
-    return chunk == NULL ? NULL : chunk->heap;
+    bool found = crmm_priv_pool_cache_granule(cache, ptr) < cache->chunk_granules ||
+                 crmm_priv_pool_cache_find_chunk(cache, ptr);
+    return found ? cache->chunk_heap : NULL;
 }
 
 /* The counterpart of allocate_direct(), and in which turn of large blocks the heap got this one.
  * false: there is no such block. */
-static bool release_direct(crmm_priv_pool *pool, void *ptr, size_t bytes, uint16_t owner,
-                           uint64_t epoch, uint32_t *turn)
+static bool release_direct(crmm_priv_pool *pool, crmm_priv_pool_heap *heap, void *ptr, size_t bytes,
+                           uint16_t owner, uint64_t epoch, uint32_t *turn)
 {
-    crmm_priv_pool_heap *heap = heap_of_direct(pool, ptr, bytes);
-
     if (heap == NULL) {
         return false;
     }
@@ -256,9 +255,9 @@ static bool release_direct(crmm_priv_pool *pool, void *ptr, size_t bytes, uint16
 }
 
 /* The same for one that is parked instead. */
-static bool park(crmm_priv_pool *pool, crmm_priv_pool_cache *cache, void *ptr, size_t bytes)
+static bool park(crmm_priv_pool_cache *cache, void *ptr, size_t bytes)
 {
-    crmm_priv_pool_heap *heap = heap_of_direct(pool, ptr, bytes);
+    crmm_priv_pool_heap *heap = heap_of_direct(cache, ptr, bytes);
 
     return heap != NULL && crmm_priv_pool_park_put(cache, heap, ptr, granules_of(bytes));
 }
@@ -270,7 +269,8 @@ static bool release(crmm_priv_pool *pool, crmm_priv_pool_cache *cache, void *ptr
     uint64_t epoch = cache->stream == NULL ? 0 : crmm_priv_pool_stream_epoch(cache->stream);
     uint32_t turn = 0;
 
-    if (!release_direct(pool, ptr, bytes, crmm_priv_pool_cache_owner(cache), epoch, &turn)) {
+    if (!release_direct(pool, heap_of_direct(cache, ptr, bytes), ptr, bytes,
+                        crmm_priv_pool_cache_owner(cache), epoch, &turn)) {
         return false;
     }
     if (!crmm_priv_pool_is_parked(cache, 0)) {
@@ -286,7 +286,7 @@ __attribute__((noinline)) static void deallocate_direct(crmm_priv_pool *pool,
                                                         size_t alignment)
 {
     bool is_time = false;
-    bool right = crmm_priv_pool_may_park(cache, bytes) ? park(pool, cache, ptr, bytes)
+    bool right = crmm_priv_pool_may_park(cache, bytes) ? park(cache, ptr, bytes)
                                                        : release(pool, cache, ptr, bytes, &is_time);
 
     if (!right) {
@@ -316,7 +316,11 @@ __attribute__((noinline, cold)) static void deallocate_stranded(crmm_priv_pool *
 
     if (!is_cached(pool, bytes, alignment)) {
         uint32_t turn = 0;
-        if (!release_direct(pool, ptr, bytes, CRMM_PRIV_POOL_STRANDED, epoch, &turn)) {
+        crmm_priv_pool_heap *heap =
+            chunk == NULL || (uintptr_t)ptr % CRMM_PRIV_POOL_GRANULE != 0 || bytes > MOST_BYTES
+                ? NULL
+                : chunk->heap;
+        if (!release_direct(pool, heap, ptr, bytes, CRMM_PRIV_POOL_STRANDED, epoch, &turn)) {
             crmm_priv_pool_report_block(pool, ptr, bytes, alignment);
         }
         return;

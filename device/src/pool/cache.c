@@ -336,6 +336,7 @@ bool crmm_priv_pool_cache_find_chunk(crmm_priv_pool_cache *cache, const void *pt
     }
     cache->chunk_base = chunk->base;
     cache->chunk_granules = chunk->bytes >> CRMM_PRIV_POOL_GRANULE_SHIFT;
+    cache->chunk_heap = chunk->heap;
     cache->marks = chunk->marks;
     return true;
 }

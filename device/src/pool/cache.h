@@ -72,6 +72,7 @@ struct crmm_priv_pool_cache {
     crmm_priv_pool_marks marks;
     crmm_priv_pool_shelf shelves[CRMM_PRIV_POOL_CLASSES];
 
+    crmm_priv_pool_heap *chunk_heap; /* of that chunk */
     crmm_priv_pool_parked parked;
     crmm_priv_pool_stream *stream; /* NULL: CRMM_PRIV_POOL_NO_STREAM */
     int64_t allowance;             /* what `left` began with */

@@ -386,6 +386,24 @@ static void *work_without_locks(void *user_data)
     return NULL;
 }
 
+/* Neighbouring blocks of 64 KiB are often different threads', and what they are marked by is
+ * written at each call: in one line of the caches eight threads got less done than one. */
+Test(pool_reports, blocks_that_are_neighbours_are_not_marked_side_by_side)
+{
+    enum { WINDOWS = 2 << CRMM_PRIV_POOL_WINDOW_GROUP_SHIFT, APART = 128 / sizeof(uint16_t) };
+    static bool is_taken[WINDOWS];
+    size_t before = SIZE_MAX;
+
+    for (size_t i = 0; i < WINDOWS; i++) {
+        size_t at = crmm_priv_pool_window_of(i << CRMM_PRIV_POOL_WINDOW_SHIFT);
+        cr_assert(at < WINDOWS && !is_taken[at], "window %zu is at %zu", i, at);
+        cr_assert(i == 0 || at / APART != before / APART, "window %zu is beside the last", i);
+        expect_equal(crmm_priv_pool_window_of((i << CRMM_PRIV_POOL_WINDOW_SHIFT) + 127), at);
+        is_taken[at] = true;
+        before = at;
+    }
+}
+
 /* Threads on streams of their own do without every lock that another thread could want: here all of
  * them are held. How many steps a second that makes is for crmm-bench-pool --check to say. */
 Test(pool_reports, pairs_on_own_streams_need_no_common_lock, .timeout = 60)

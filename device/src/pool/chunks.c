@@ -29,10 +29,13 @@ static size_t granules_bytes(size_t bytes)
     return (bytes >> CRMM_PRIV_POOL_GRANULE_SHIFT) + 1;
 }
 
+/* In whole groups. */
 static size_t windows_bytes(size_t bytes)
 {
-    return ((bytes >> (CRMM_PRIV_POOL_GRANULE_SHIFT + CRMM_PRIV_POOL_WINDOW_SHIFT)) + 1) *
-           sizeof(uint16_t);
+    size_t last = (bytes >> CRMM_PRIV_POOL_GRANULE_SHIFT) >> CRMM_PRIV_POOL_WINDOW_SHIFT;
+    size_t groups = (last >> CRMM_PRIV_POOL_WINDOW_GROUP_SHIFT) + 1;
+
+    return (groups << CRMM_PRIV_POOL_WINDOW_GROUP_SHIFT) * sizeof(uint16_t);
 }
 
 uint32_t crmm_priv_pool_marked_class(const crmm_priv_pool_chunk *chunk, const void *ptr)
@@ -47,8 +50,8 @@ uint32_t crmm_priv_pool_marked_class(const crmm_priv_pool_chunk *chunk, const vo
     if ((small & CRMM_PRIV_POOL_LIVE_GRANULE) != 0) {
         return small & (CRMM_PRIV_POOL_LIVE_GRANULE - 1u);
     }
-    uint32_t window = __atomic_load_n(&chunk->marks.windows[granule >> CRMM_PRIV_POOL_WINDOW_SHIFT],
-                                      __ATOMIC_RELAXED);
+    uint32_t window =
+        __atomic_load_n(&chunk->marks.windows[crmm_priv_pool_window_of(granule)], __ATOMIC_RELAXED);
     size_t within = granule & ((1u << CRMM_PRIV_POOL_WINDOW_SHIFT) - 1);
     if ((window & CRMM_PRIV_POOL_LIVE_WINDOW) != 0 && ((window >> 8) & 0x7f) == within) {
         return window & 0xff;

@@ -7,7 +7,9 @@
  * which a free of something else is found.
  *
  * A block of up to 32 KiB is marked in a byte for each granule. Larger ones begin in different
- * windows of 128 granules, so two bytes for each window do.
+ * windows of 128 granules, so two bytes for each window do. Neighbouring windows have them in
+ * different lines of the processors' caches, since neighbouring blocks are often different
+ * threads'.
  *
  * Thread-safety: find and the marks are safe and take no lock; the others are called by one thread
  * at a time.
@@ -69,8 +71,22 @@ crmm_priv_pool_chunk *crmm_priv_pool_chunks_find(const crmm_priv_pool_chunks *ch
 enum {
     CRMM_PRIV_POOL_LIVE_GRANULE = 0x80,
     CRMM_PRIV_POOL_LIVE_WINDOW = 0x8000,
-    CRMM_PRIV_POOL_WINDOW_SHIFT = 7
+    CRMM_PRIV_POOL_WINDOW_SHIFT = 7,
+    CRMM_PRIV_POOL_WINDOW_GROUP_SHIFT = 12 /* windows whose marks are in 8 KiB */
 };
+
+/* Where the mark of the window is that a granule lies in: in a group of 64 x 64 windows those that
+ * follow each other are 128 bytes apart, as far as processors fetch at once. */
+static inline size_t crmm_priv_pool_window_of(size_t granule)
+{
+    const size_t half = CRMM_PRIV_POOL_WINDOW_GROUP_SHIFT / 2;
+    const size_t low = ((size_t)1 << half) - 1;
+    size_t window = granule >> CRMM_PRIV_POOL_WINDOW_SHIFT;
+    size_t group = window >> CRMM_PRIV_POOL_WINDOW_GROUP_SHIFT;
+
+    return group << CRMM_PRIV_POOL_WINDOW_GROUP_SHIFT | (window & low) << half |
+           (window >> half & low);
+}
 
 /* The mark of a live block larger than 32 KiB: where in its window it begins, and its class. */
 static inline uint16_t crmm_priv_pool_window_mark(size_t granule, size_t class_index)
@@ -88,7 +104,7 @@ static inline void crmm_priv_pool_mark_live(const crmm_priv_pool_marks *marks, s
                          (uint8_t)(CRMM_PRIV_POOL_LIVE_GRANULE | class_index), __ATOMIC_RELAXED);
         return;
     }
-    __atomic_store_n(&marks->windows[granule >> CRMM_PRIV_POOL_WINDOW_SHIFT],
+    __atomic_store_n(&marks->windows[crmm_priv_pool_window_of(granule)],
                      crmm_priv_pool_window_mark(granule, class_index), __ATOMIC_RELAXED);
 }
 
@@ -105,7 +121,7 @@ static inline bool crmm_priv_pool_mark_free(const crmm_priv_pool_marks *marks, s
         __atomic_store_n(mark, (uint8_t)0, __ATOMIC_RELAXED);
         return true;
     }
-    uint16_t *mark = &marks->windows[granule >> CRMM_PRIV_POOL_WINDOW_SHIFT];
+    uint16_t *mark = &marks->windows[crmm_priv_pool_window_of(granule)];
     if (__atomic_load_n(mark, __ATOMIC_RELAXED) !=
         crmm_priv_pool_window_mark(granule, class_index)) {
         return false;

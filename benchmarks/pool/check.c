@@ -100,11 +100,19 @@ static void demand_two_threads(check *self, size_t pair, size_t churn)
 /* What users of pools with one lock miss most: that threads do not wait for each other. */
 static void demand_some_threads(check *self)
 {
-    size_t one = probe(self, &self->on, case_pair(65536, 1, STREAMS_OWN));
-    size_t some = probe(self, &self->on, case_pair(65536, SOME_THREADS, STREAMS_OWN));
+    static const struct {
+        size_t bytes;
+        const char *text;
+    } pairs[] = {
+        {(size_t)64 << 10, "pairs of 64 KiB a second in 8 threads, by those in one"},
+        {(size_t)1 << 20, "pairs of 1 MiB a second in 8 threads, by those in one"},
+    };
 
-    demand(self, "pairs of 64 KiB a second in 8 threads, by those in one", RULE_THROUGHPUT, some,
-           one, 3);
+    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+        size_t one = probe(self, &self->on, case_pair(pairs[i].bytes, 1, STREAMS_OWN));
+        size_t some = probe(self, &self->on, case_pair(pairs[i].bytes, SOME_THREADS, STREAMS_OWN));
+        demand(self, pairs[i].text, RULE_THROUGHPUT, some, one, 3);
+    }
 }
 
 static void demand_many_threads(check *self)

@@ -255,11 +255,11 @@ static bool release_direct(crmm_priv_pool *pool, crmm_priv_pool_heap *heap, void
 }
 
 /* The same for one that is parked instead. */
-static bool park(crmm_priv_pool_cache *cache, void *ptr, size_t bytes)
+static bool park(crmm_priv_pool_cache *cache, void *ptr, size_t bytes, bool *is_time)
 {
     crmm_priv_pool_heap *heap = heap_of_direct(cache, ptr, bytes);
 
-    return heap != NULL && crmm_priv_pool_park_put(cache, heap, ptr, granules_of(bytes));
+    return heap != NULL && crmm_priv_pool_park_put(cache, heap, ptr, granules_of(bytes), is_time);
 }
 
 /* To its heap, and with it what was parked while that was allowed. */
@@ -269,12 +269,12 @@ static bool release(crmm_priv_pool *pool, crmm_priv_pool_cache *cache, void *ptr
     uint64_t epoch = cache->stream == NULL ? 0 : crmm_priv_pool_stream_epoch(cache->stream);
     uint32_t turn = 0;
 
+    if (bytes > pool->largest_cached && !crmm_priv_pool_is_parked(cache, 0)) {
+        (void)crmm_priv_pool_park_flush(cache);
+    }
     if (!release_direct(pool, heap_of_direct(cache, ptr, bytes), ptr, bytes,
                         crmm_priv_pool_cache_owner(cache), epoch, &turn)) {
         return false;
-    }
-    if (!crmm_priv_pool_is_parked(cache, 0)) {
-        (void)crmm_priv_pool_park_flush(cache);
     }
     *is_time = crmm_priv_pool_cache_note(cache, bytes, turn);
     return true;
@@ -286,7 +286,7 @@ __attribute__((noinline)) static void deallocate_direct(crmm_priv_pool *pool,
                                                         size_t alignment)
 {
     bool is_time = false;
-    bool right = crmm_priv_pool_may_park(cache, bytes) ? park(cache, ptr, bytes)
+    bool right = crmm_priv_pool_may_park(cache, bytes) ? park(cache, ptr, bytes, &is_time)
                                                        : release(pool, cache, ptr, bytes, &is_time);
 
     if (!right) {

@@ -6,6 +6,7 @@
 
 #include <crmm/device/cuda_memory_resource.h>
 
+#include "../../device/src/pool/cache.h"
 #include "../../device/src/pool/check.h"
 #include "misuse_recorder.h"
 #include "pool_support.h"
@@ -230,6 +231,63 @@ Test(pool_park, another_stream_has_it_without_growth_when_its_own_is_gone)
     end(&all);
 }
 
+/* And if it gives back nothing but large blocks, of which each makes way for the next. */
+Test(pool_park, a_stream_of_large_blocks_alone_is_fenced)
+{
+    enum { BLOCKS = 200 };
+    fixture all = begin();
+
+    for (size_t k = 0; k < 2; k++) {
+        crmm_resource *pool = make_pool(all.upstreams[k], .initial_pool_size = (size_t)1 << 30);
+        cudaStream_t gone = make_stream();
+        cudaStream_t other = make_stream();
+        void *freed[BLOCKS];
+        void *between[BLOCKS];
+        get_old(pool, gone, 4 * MIB);
+        for (size_t i = 0; i < BLOCKS; i++) {
+            freed[i] = take(pool, gone, 3 * MIB);
+            between[i] = take(pool, gone, 2 * MIB);
+        }
+        for (size_t i = 0; i < BLOCKS; i++) {
+            hand_back(pool, gone, freed[i], 3 * MIB);
+        }
+        cuda(cudaStreamSynchronize(gone));
+        cuda(cudaStreamDestroy(gone));
+        for (size_t i = 0; i < BLOCKS - 20; i++) { /* the last ones may lack a fence */
+            freed[i] = take(pool, other, 3 * MIB);
+        }
+        expect_equal(info_of(pool).held, (size_t)1 << 30);
+        for (size_t i = 0; i < BLOCKS; i++) {
+            hand_back(pool, other, between[i], 2 * MIB);
+        }
+        for (size_t i = 0; i < BLOCKS - 20; i++) {
+            hand_back(pool, other, freed[i], 3 * MIB);
+        }
+        crmm_resource_release(&pool);
+        cuda(cudaStreamDestroy(other));
+    }
+    end(&all);
+}
+
+/* What shelves have since the last fence stays so while a large block comes and goes. */
+Test(pool_park, a_block_that_is_taken_again_hides_no_other)
+{
+    fixture all = begin();
+    crmm_resource *pool = make_old(all.upstreams[1], all.stream, 64 * MIB);
+    const crmm_priv_pool_cache *cache = ((const crmm_priv_pool *)pool)->caches;
+
+    void *small = take(pool, all.stream, 256);
+    void *large = take(pool, all.stream, 24 * MIB);
+    expect_success(crmm_pool_memory_resource_retire_stream(pool, all.stream)); /* fenced */
+    hand_back(pool, all.stream, small, 256);
+    hand_back(pool, all.stream, large, 24 * MIB);
+    large = take(pool, all.stream, 24 * MIB);
+    expect_equal(crmm_priv_pool_cache_epoch(cache), crmm_priv_pool_stream_epoch(cache->stream));
+    hand_back(pool, all.stream, large, 24 * MIB);
+    crmm_resource_release(&pool);
+    end(&all);
+}
+
 /* A block that makes way counts as given back, once. */
 Test(pool_park, blocks_of_changing_sizes_are_fenced)
 {
@@ -401,6 +459,10 @@ Test(pool_park, what_is_parked_goes_when_a_second_stream_has_come)
     hand_back(pool, all.stream, take(pool, all.stream, 4 * MIB), 4 * MIB);
     hand_back(pool, NULL, take(pool, NULL, 4 * MIB), 4 * MIB);
     expect_equal(crmm_priv_pool_parked_bytes(pool), 0);
+    for (const crmm_priv_pool_cache *cache = ((const crmm_priv_pool *)pool)->caches; cache != NULL;
+         cache = cache->next_of_pool) {
+        cr_assert(cache->credit <= 4, "%u blocks came back", cache->credit);
+    }
     expect_sound_books(pool);
     crmm_resource_release(&pool);
     end(&all);
@@ -415,6 +477,10 @@ Test(pool_park, an_alignment_of_its_own_is_kept)
     void *ptr = take(pool, all.stream, 5 * MIB);
     hand_back(pool, all.stream, ptr, 5 * MIB);
     expect_equal(crmm_priv_pool_parked_bytes(pool), 5 * MIB);
+    void *aligned = NULL;
+    expect_success(crmm_allocate(pool, all.stream, 4 * KIB, 4 * KIB, &aligned));
+    crmm_deallocate(pool, all.stream, aligned, 4 * KIB, 4 * KIB);
+    expect_equal(crmm_priv_pool_parked_bytes(pool), 5 * MIB); /* a small one is not in its way */
     expect_success(crmm_allocate(pool, all.stream, 5 * MIB, 4 * MIB, &ptr));
     expect_equal((uintptr_t)ptr % (4 * MIB), 0);
     crmm_deallocate(pool, all.stream, ptr, 5 * MIB, 4 * MIB);

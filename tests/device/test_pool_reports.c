@@ -386,21 +386,39 @@ static void *work_without_locks(void *user_data)
     return NULL;
 }
 
+/* The marks of blocks of so many windows are in different pieces of 128 bytes. */
+static void expect_pieces_of_their_own(size_t first, size_t size, size_t count)
+{
+    const size_t in_piece = 128 / sizeof(uint16_t);
+    uint64_t pieces = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        size_t at = crmm_priv_pool_window_of((first + i * size) << CRMM_PRIV_POOL_WINDOW_SHIFT);
+        uint64_t piece = (uint64_t)1 << at / in_piece % 64;
+        cr_assert((pieces & piece) == 0, "blocks of %zu windows from %zu: %zu is beside another",
+                  size, first, i);
+        pieces |= piece;
+    }
+}
+
 /* Neighbouring blocks of 64 KiB are often different threads', and what they are marked by is
  * written at each call: in one line of the caches eight threads got less done than one. */
 Test(pool_reports, blocks_that_are_neighbours_are_not_marked_side_by_side)
 {
-    enum { WINDOWS = 2 << CRMM_PRIV_POOL_WINDOW_GROUP_SHIFT, APART = 128 / sizeof(uint16_t) };
+    enum { WINDOWS = 2 << CRMM_PRIV_POOL_WINDOW_GROUP_SHIFT, LARGEST = 32, NEIGHBOURS = 16 };
     static bool is_taken[WINDOWS];
-    size_t before = SIZE_MAX;
 
     for (size_t i = 0; i < WINDOWS; i++) {
         size_t at = crmm_priv_pool_window_of(i << CRMM_PRIV_POOL_WINDOW_SHIFT);
         cr_assert(at < WINDOWS && !is_taken[at], "window %zu is at %zu", i, at);
-        cr_assert(i == 0 || at / APART != before / APART, "window %zu is beside the last", i);
         expect_equal(crmm_priv_pool_window_of((i << CRMM_PRIV_POOL_WINDOW_SHIFT) + 127), at);
         is_taken[at] = true;
-        before = at;
+    }
+    /* Blocks of 64 KiB to 1 MiB that follow each other; above 512 KiB classes are 64 KiB apart. */
+    for (size_t size = 2; size <= LARGEST; size += size < LARGEST / 2 ? 1 : 2) {
+        for (size_t first = 0; first + NEIGHBOURS * size <= WINDOWS; first += size) {
+            expect_pieces_of_their_own(first, size, NEIGHBOURS);
+        }
     }
 }
 

@@ -234,13 +234,8 @@ POOL = [
         epoch = get(extents, next)->epoch;
 ''', '', configuration='default-vmm'),
     Mutant('pool: large blocks are marked an epoch early', RESOURCE,
-           '''    uint32_t turn = 0;
-
-    if (!release_direct(pool, heap_of_direct(cache, ptr, bytes), ptr, bytes,''',
-           '''    uint32_t turn = 0;
-
-    epoch -= epoch > 1;
-    if (!release_direct(pool, heap_of_direct(cache, ptr, bytes), ptr, bytes,'''),
+           '                        crmm_priv_pool_cache_owner(cache), epoch, &turn)) {',
+           '                        crmm_priv_pool_cache_owner(cache), epoch - (epoch > 1), &turn)) {'),
     Mutant('pool: a cache is emptied an epoch early', CACHE,
            'return __atomic_load_n(&cache->left, __ATOMIC_RELAXED) == cache->allowance',
            '''return cache->epoch != 0 && __atomic_load_n(&cache->left, __ATOMIC_RELAXED) >=

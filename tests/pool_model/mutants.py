@@ -129,8 +129,9 @@ def check_unchanged(tree, mutants, options):
         seen.setdefault((mutant.program, mutant.pool), mutant)
     for (program, pool), mutant in seen.items():
         tree.compile(program)
-        # However long that takes: the toy's lists are slow, and more so on a machine that is busy.
-        found = tree.run(mutant, options.seeds, options.operations, FEW_THREAD_SEEDS, timeout=None)
+        # The toy's lists are slow, and more so on a machine that is busy.
+        found = tree.run(mutant, options.seeds, options.operations, FEW_THREAD_SEEDS,
+                         timeout=10 * TIMEOUT)
         if found:
             raise Unusable(f'{pool}, {program}: fails without any mistake: {found}')
 

@@ -75,17 +75,23 @@ enum {
     CRMM_PRIV_POOL_WINDOW_GROUP_SHIFT = 12 /* windows whose marks are in 8 KiB */
 };
 
-/* Where the mark of the window is that a granule lies in: in a group of 64 x 64 windows those that
- * follow each other are 128 bytes apart, as far as processors fetch at once. */
+/*
+ * Where the mark of the window is that a granule lies in. A group of 64 x 64 windows has 64 pieces
+ * of 128 bytes, as much as processors fetch at once; windows that follow each other are in
+ * different ones, and so are those that are up to 32 apart: with 13 the first 16 of a size that
+ * caches keep.
+ */
 static inline size_t crmm_priv_pool_window_of(size_t granule)
 {
+    enum { SKEW = 13 };
     const size_t half = CRMM_PRIV_POOL_WINDOW_GROUP_SHIFT / 2;
     const size_t low = ((size_t)1 << half) - 1;
     size_t window = granule >> CRMM_PRIV_POOL_WINDOW_SHIFT;
     size_t group = window >> CRMM_PRIV_POOL_WINDOW_GROUP_SHIFT;
+    size_t within = window >> half & low;
+    size_t piece = (window + SKEW * within) & low;
 
-    return group << CRMM_PRIV_POOL_WINDOW_GROUP_SHIFT | (window & low) << half |
-           (window >> half & low);
+    return group << CRMM_PRIV_POOL_WINDOW_GROUP_SHIFT | piece << half | within;
 }
 
 /* The mark of a live block larger than 32 KiB: where in its window it begins, and its class. */

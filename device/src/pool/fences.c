@@ -107,8 +107,14 @@ static void spend(crmm_priv_pool_cache *cache)
 
 bool crmm_priv_pool_cache_note_locked(crmm_priv_pool_cache *cache, size_t bytes, uint32_t turn)
 {
-    cache->credit = at_most(cache->credit + at_most(turn - cache->turn, MOST_CREDIT), MOST_CREDIT);
-    cache->turn = turn;
+    int32_t passed = (int32_t)(turn - cache->turn);
+
+    /* What others flush out of the cache may be noted before what went to the heap first. */
+    if (passed > 0) {
+        cache->credit =
+            at_most(cache->credit + at_most((uint32_t)passed, MOST_CREDIT), MOST_CREDIT);
+        cache->turn = turn;
+    }
     return crmm_priv_pool_cache_count(cache, bytes) || has_earned(cache);
 }
 

@@ -21,7 +21,7 @@ enum {
 };
 
 /* Bytes of slack at first: moving a page takes as long in a large pool as in a small one. */
-static const size_t FIRST_SLACK = (size_t)256 << 20;
+static const size_t FIRST_SLACK = (size_t)320 << 20;
 
 static const size_t LARGEST_STEP = (size_t)1 << 30; /* given back at a time */
 

@@ -45,16 +45,18 @@ static bool take_over(crmm_priv_pool_parked *one)
 }
 
 bool crmm_priv_pool_park_put(crmm_priv_pool_cache *cache, crmm_priv_pool_heap *heap, void *ptr,
-                             uint32_t size)
+                             uint32_t size, bool *is_time)
 {
     crmm_priv_pool_parked one = {.block = ptr, .heap = heap, .size = size};
     bool is_inside = crmm_priv_bias_acquire(&cache->lock);
     bool right = take_over(&one);
 
     if (right) {
+        bool has_made_way = cache->parked.size != 0;
         crmm_priv_pool_park_clear(cache);
         set(cache, &one);
-        (void)crmm_priv_pool_cache_count(cache, crmm_priv_pool_bytes_of(size));
+        bool is_beyond = crmm_priv_pool_cache_count(cache, crmm_priv_pool_bytes_of(size));
+        *is_time = is_beyond && has_made_way;
     }
     crmm_priv_bias_release(&cache->lock, is_inside);
     return right;

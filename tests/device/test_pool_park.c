@@ -39,7 +39,7 @@ static void hand_back(crmm_resource *pool, cudaStream_t stream, void *ptr, size_
 /* Use a stream until the pool takes it to live long, if it ever does. */
 static void get_old(crmm_resource *pool, cudaStream_t stream, size_t bytes)
 {
-    for (int i = 0; i < 1000; i++) {
+    for (int i = 0; i < 250; i++) {
         hand_back(pool, stream, take(pool, stream, bytes), bytes);
     }
 }

@@ -7,6 +7,7 @@
 #include <crmm/device/callback_memory_resource.h>
 #include <crmm/device/cuda_memory_resource.h>
 
+#include "../../device/src/pool/cache.h"
 #include "misuse_recorder.h"
 #include "pool_support.h"
 
@@ -233,4 +234,31 @@ Test(pool_order, a_pool_asks_for_less_where_much_is_refused)
     crmm_resource_release(&pool);
     crmm_resource_release(&upstream);
     expect_equal(misuse_recorded()->count, 0);
+}
+
+/* Another heap's idle page is in the way of two that a block needs, though not of its bytes. */
+Test(pool_order, idle_pages_make_room_for_whole_pages)
+{
+    crmm_resource *vmm = make_vmm();
+    crmm_resource *mr =
+        make_pool(vmm, .handle_size = 16 * MIB, .maximum_pool_size = 41 * MIB, .heap_count = 2);
+    crmm_priv_pool *pool = (crmm_priv_pool *)mr;
+    cudaStream_t stream = make_stream();
+
+    void *ptr = take(mr, stream, 4 * MIB);
+    crmm_deallocate(mr, stream, ptr, 4 * MIB, 256);
+    cuda(cudaStreamSynchronize(stream));
+    expect_equal(info_of(mr).held, 16 * MIB);
+    cr_assert(crmm_priv_pool_add_heap(pool) != NULL);
+    pool->can_move = false; /* the page cannot follow */
+    pool->caches->heap = 1; /* as if threads had got into each other's way */
+    pool->heaps[0]->users--;
+    pool->heaps[1]->users++;
+    ptr = take(mr, stream, 20 * MIB);
+    expect_equal(info_of(mr).held, 32 * MIB);
+    crmm_deallocate(mr, stream, ptr, 20 * MIB, 256);
+    expect_sound_books(mr);
+    crmm_resource_release(&mr);
+    crmm_resource_release(&vmm);
+    cuda(cudaStreamDestroy(stream));
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serve.h"
 
+#include <crmm/core/alignment.h>
 #include <crmm/internal/fail.h>
 
 #include "accounts.h"
@@ -145,6 +146,8 @@ static void *grow_anew(const request *req, bool is_direct, crmm_priv_pool_growth
     enum { ATTEMPTS = 2 }; /* what the maximum leaves room for, upstream may refuse still */
     crmm_priv_pool *pool = req->pool;
     size_t need = crmm_priv_pool_bytes_of(crmm_priv_pool_need(req));
+    /* Memory comes in whole pages. */
+    size_t in_pages = pool->is_in_place ? crmm_align_up(need, pool->page) : need;
     void *ptr = NULL;
 
     for (int attempt = 0; attempt < ATTEMPTS && ptr == NULL; attempt++) {
@@ -154,7 +157,7 @@ static void *grow_anew(const request *req, bool is_direct, crmm_priv_pool_growth
             if (need > pool->maximum) {
                 return NULL;
             }
-            keep = pool->maximum - need;
+            keep = in_pages <= pool->maximum ? pool->maximum - in_pages : 0;
         }
         if (crmm_priv_pool_release(pool, keep) == 0) {
             return NULL;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "log_writer.h"
-#include "wait.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,6 +10,7 @@
 
 #include <crmm/core/error.h>
 #include <crmm/internal/fail.h>
+#include <crmm/internal/let_others_run.h>
 #include <crmm/internal/log.h>
 
 /* The log's own thread is woken each time as many records more are there. */

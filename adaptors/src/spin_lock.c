@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "spin_lock.h"
-#include "wait.h"
+
+#include <crmm/internal/let_others_run.h>
 
 void crmm_priv_spin_wait(const crmm_priv_spin_lock *lock)
 {

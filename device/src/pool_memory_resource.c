@@ -219,11 +219,17 @@ crmm_status crmm_priv_pool_allocate_sync(crmm_resource *resource, size_t bytes, 
 
 /* ---- deallocation ---- */
 
+/* Whether a block of allocate_direct() can begin there. */
+static bool may_be_direct(const void *ptr, size_t bytes)
+{
+    return (uintptr_t)ptr % CRMM_PRIV_POOL_GRANULE == 0 && bytes <= MOST_BYTES;
+}
+
 /* The heap that a block would lie in; NULL: in none, or it is none of allocate_direct(). */
 static crmm_priv_pool_heap *heap_of_direct(crmm_priv_pool_cache *cache, const void *ptr,
                                            size_t bytes)
 {
-    if ((uintptr_t)ptr % CRMM_PRIV_POOL_GRANULE != 0 || bytes > MOST_BYTES) {
+    if (!may_be_direct(ptr, bytes)) {
         return NULL;
     }
     bool found = crmm_priv_pool_cache_granule(cache, ptr) < cache->chunk_granules ||
@@ -240,18 +246,13 @@ static bool release_direct(crmm_priv_pool *pool, crmm_priv_pool_heap *heap, void
         return false;
     }
     crmm_priv_pool_heap_lock(heap);
-    crmm_priv_extents *extents = &heap->extents;
-    uint32_t index =
-        crmm_priv_extents_lookup(extents, (uintptr_t)ptr >> CRMM_PRIV_POOL_GRANULE_SHIFT);
-    bool right = index != 0 && extents->all[index].is_direct &&
-                 extents->all[index].size == granules_of(bytes);
-    if (right) {
-        extents->all[index].is_direct = 0;
+    uint32_t index = crmm_priv_pool_take_over(heap, ptr, granules_of(bytes));
+    if (index != 0) {
         crmm_priv_pool_release_to(pool, heap, index, owner, epoch);
         *turn = bytes > pool->largest_cached ? crmm_priv_pool_heap_turn(heap) : heap->turn;
     }
     crmm_priv_pool_heap_unlock(heap);
-    return right;
+    return index != 0;
 }
 
 /* The same for one that is parked instead. */
@@ -266,10 +267,10 @@ static bool park(crmm_priv_pool_cache *cache, void *ptr, size_t bytes, bool *is_
 static bool release(crmm_priv_pool *pool, crmm_priv_pool_cache *cache, void *ptr, size_t bytes,
                     bool *is_time)
 {
-    uint64_t epoch = cache->stream == NULL ? 0 : crmm_priv_pool_stream_epoch(cache->stream);
+    uint64_t epoch = crmm_priv_pool_cache_now(cache);
     uint32_t turn = 0;
 
-    if (bytes > pool->largest_cached && !crmm_priv_pool_is_parked(cache, 0)) {
+    if (bytes > pool->largest_cached) {
         (void)crmm_priv_pool_park_flush(cache);
     }
     if (!release_direct(pool, heap_of_direct(cache, ptr, bytes), ptr, bytes,
@@ -316,10 +317,7 @@ __attribute__((noinline, cold)) static void deallocate_stranded(crmm_priv_pool *
 
     if (!is_cached(pool, bytes, alignment)) {
         uint32_t turn = 0;
-        crmm_priv_pool_heap *heap =
-            chunk == NULL || (uintptr_t)ptr % CRMM_PRIV_POOL_GRANULE != 0 || bytes > MOST_BYTES
-                ? NULL
-                : chunk->heap;
+        crmm_priv_pool_heap *heap = chunk != NULL && may_be_direct(ptr, bytes) ? chunk->heap : NULL;
         if (!release_direct(pool, heap, ptr, bytes, CRMM_PRIV_POOL_STRANDED, epoch, &turn)) {
             crmm_priv_pool_report_block(pool, ptr, bytes, alignment);
         }

@@ -84,6 +84,7 @@ CACHE = SOURCES + 'cache.c'
 DEPOT = SOURCES + 'depot.c'
 PARK = SOURCES + 'park.c'
 CACHE_H = SOURCES + 'cache.h'
+POOL_H = SOURCES + 'pool.h'
 FENCES = SOURCES + 'fences.c'
 REGISTRY = SOURCES + 'registry.c'
 REQUEST = SOURCES + 'request.c'
@@ -273,13 +274,13 @@ POOL = [
     Mutant('pool: blocks in magazines are told as live', LOOK,
            'sum->at_hand += bytes;', 'sum->at_hand += 0 * bytes;',
            configuration='passing'),
-    Mutant('pool: a parked block is live', PARK,
-           'extents->all[one->index].is_direct = 0;', '', configuration='lone'),
+    Mutant('pool: a parked block is live', POOL_H,
+           'extent->is_direct = 0;', '', configuration='lone'),
     Mutant('pool: a parked block that is taken is not live', PARK,
            'one->heap->extents.all[one->index].is_direct = 1;', '', configuration='lone'),
     Mutant('pool: a parked block is marked an epoch early', PARK,
-           '? 0 : crmm_priv_pool_stream_epoch(cache->stream);',
-           '? 0 : crmm_priv_pool_stream_epoch(cache->stream) - 1;', configuration='lone'),
+           'crmm_priv_pool_cache_now(cache));',
+           'crmm_priv_pool_cache_now(cache) - (cache->stream != NULL));', configuration='lone'),
     Mutant('pool: what is parked is told as live', CACHE_H,
            '(parked << CRMM_PRIV_POOL_GRANULE_SHIFT)', '0 * parked', configuration='lone'),
     Mutant('pool: new chunks come in a stream\'s order', CHUNKS,

@@ -97,6 +97,12 @@ static inline uint16_t crmm_priv_pool_cache_owner(const crmm_priv_pool_cache *ca
     return cache->stream == NULL ? CRMM_PRIV_POOL_CLEAN : cache->stream->index;
 }
 
+/* The epoch of what is given back on the cache's stream now. */
+static inline uint64_t crmm_priv_pool_cache_now(const crmm_priv_pool_cache *cache)
+{
+    return cache->stream == NULL ? 0 : crmm_priv_pool_stream_epoch(cache->stream);
+}
+
 /* All bytes at hand, as others see it. */
 static inline size_t crmm_priv_pool_cache_bytes(const crmm_priv_pool_cache *cache)
 {

@@ -27,31 +27,16 @@ static void set(crmm_priv_pool_cache *cache, const crmm_priv_pool_parked *one)
     __atomic_store_n(&parked->size, one->size, __ATOMIC_RELAXED);
 }
 
-/* A live block is the program's no more, but in use still. false: there is no such block. */
-static bool take_over(crmm_priv_pool_parked *one)
-{
-    crmm_priv_extents *extents = &one->heap->extents;
-    uint64_t at = (uintptr_t)one->block >> CRMM_PRIV_POOL_GRANULE_SHIFT;
-
-    crmm_priv_pool_heap_lock(one->heap);
-    one->index = crmm_priv_extents_lookup(extents, at);
-    bool right = one->index != 0 && extents->all[one->index].is_direct &&
-                 extents->all[one->index].size == one->size;
-    if (right) {
-        extents->all[one->index].is_direct = 0;
-    }
-    crmm_priv_pool_heap_unlock(one->heap);
-    return right;
-}
-
 bool crmm_priv_pool_park_put(crmm_priv_pool_cache *cache, crmm_priv_pool_heap *heap, void *ptr,
                              uint32_t size, bool *is_time)
 {
     crmm_priv_pool_parked one = {.block = ptr, .heap = heap, .size = size};
     bool is_inside = crmm_priv_bias_acquire(&cache->lock);
-    bool right = take_over(&one);
 
-    if (right) {
+    crmm_priv_pool_heap_lock(heap);
+    one.index = crmm_priv_pool_take_over(heap, ptr, size);
+    crmm_priv_pool_heap_unlock(heap);
+    if (one.index != 0) {
         bool has_made_way = cache->parked.size != 0;
         crmm_priv_pool_park_clear(cache);
         set(cache, &one);
@@ -59,7 +44,7 @@ bool crmm_priv_pool_park_put(crmm_priv_pool_cache *cache, crmm_priv_pool_heap *h
         *is_time = is_beyond && has_made_way;
     }
     crmm_priv_bias_release(&cache->lock, is_inside);
-    return right;
+    return one.index != 0;
 }
 
 /* What was given back last is so no more. Since then there was no fence of the cache's. */
@@ -95,14 +80,13 @@ void *crmm_priv_pool_park_take(crmm_priv_pool_cache *cache, uint32_t size)
 void crmm_priv_pool_park_clear(crmm_priv_pool_cache *cache)
 {
     const crmm_priv_pool_parked *one = &cache->parked;
-    uint16_t owner = crmm_priv_pool_cache_owner(cache);
-    uint64_t epoch = cache->stream == NULL ? 0 : crmm_priv_pool_stream_epoch(cache->stream);
 
     if (one->size == 0) {
         return;
     }
     crmm_priv_pool_heap_lock(one->heap);
-    crmm_priv_pool_release_to(cache->pool, one->heap, one->index, owner, epoch);
+    crmm_priv_pool_release_to(cache->pool, one->heap, one->index, crmm_priv_pool_cache_owner(cache),
+                              crmm_priv_pool_cache_now(cache));
     uint32_t turn = crmm_priv_pool_heap_turn(one->heap);
     crmm_priv_pool_heap_unlock(one->heap);
     set(cache, &(crmm_priv_pool_parked){0});
@@ -111,6 +95,9 @@ void crmm_priv_pool_park_clear(crmm_priv_pool_cache *cache)
 
 bool crmm_priv_pool_park_flush(crmm_priv_pool_cache *cache)
 {
+    if (crmm_priv_pool_is_parked(cache, 0)) {
+        return false;
+    }
     bool is_inside = crmm_priv_bias_acquire(&cache->lock);
     bool any = cache->parked.size != 0;
 

@@ -178,6 +178,22 @@ static inline void crmm_priv_pool_release_to(const crmm_priv_pool *pool, crmm_pr
     crmm_priv_extents_release(&heap->extents, index, owner, epoch);
 }
 
+/* A live block that caches do not keep is the program's no more, but in use still; the heap is
+ * locked. The index of its extent; 0: no such block begins there. */
+static inline uint32_t crmm_priv_pool_take_over(crmm_priv_pool_heap *heap, const void *ptr,
+                                                uint32_t size)
+{
+    uint32_t index =
+        crmm_priv_extents_lookup(&heap->extents, (uintptr_t)ptr >> CRMM_PRIV_POOL_GRANULE_SHIFT);
+    crmm_priv_extent *extent = &heap->extents.all[index];
+
+    if (index == 0 || !extent->is_direct || extent->size != size) {
+        return 0;
+    }
+    extent->is_direct = 0;
+    return index;
+}
+
 /* One more large block came back to a heap, which is locked: how many that are. Looked at without
  * the lock. */
 static inline uint32_t crmm_priv_pool_heap_turn(crmm_priv_pool_heap *heap)

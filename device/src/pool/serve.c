@@ -367,7 +367,7 @@ crmm_priv_pool_growth crmm_priv_pool_serve(crmm_priv_pool *pool, crmm_priv_pool_
         found = crmm_priv_pool_take_others(&req, req.heap, is_direct);
     }
     crmm_priv_pool_heap_unlock(req.heap);
-    if (found == NULL && !crmm_priv_pool_is_parked(cache, 0) && crmm_priv_pool_park_flush(cache)) {
+    if (found == NULL && crmm_priv_pool_park_flush(cache)) {
         found = crmm_priv_pool_look(&req, req.heap, is_direct);
     }
     if (found == NULL && !is_direct) {

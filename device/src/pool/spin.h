@@ -8,10 +8,10 @@
  * have been stopped, and sleeps in the end, since the holder may have a lower priority.
  */
 
-#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <time.h>
+
+#include <crmm/internal/let_others_run.h>
 
 typedef struct crmm_priv_spin {
     uint32_t taken;
@@ -25,15 +25,11 @@ static inline bool crmm_priv_spin_try(crmm_priv_spin *lock)
 /* One turn of a wait for what another thread is about to do; `turns` counts them from 0. */
 __attribute__((noinline, cold, unused)) static void crmm_priv_spin_turn(uint32_t *turns)
 {
-    enum { PATIENCE = 200, YIELDS = 200 };
-    static const struct timespec moment = {.tv_nsec = 20000};
-    uint32_t turn = ++*turns;
+    enum { PATIENCE = 200 };
+    uint32_t turn = (*turns)++;
 
-    if (turn > PATIENCE + YIELDS) {
-        *turns = turn - 1;
-        (void)nanosleep(&moment, NULL);
-    } else if (turn > PATIENCE) {
-        (void)sched_yield();
+    if (turn >= PATIENCE) {
+        crmm_priv_let_others_run(turn - PATIENCE);
     }
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();

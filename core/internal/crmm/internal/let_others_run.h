@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CRMM_ADAPTORS_SRC_WAIT_H
-#define CRMM_ADAPTORS_SRC_WAIT_H
+#ifndef CRMM_INTERNAL_LET_OTHERS_RUN_H
+#define CRMM_INTERNAL_LET_OTHERS_RUN_H
 
 #include <sched.h>
 #include <time.h>

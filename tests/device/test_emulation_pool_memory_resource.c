@@ -116,6 +116,45 @@ static void run_program(crmm_resource *pool, uint64_t seed)
     }
 }
 
+/* Calls of the driver since the last look at them. */
+typedef struct driver_calls {
+    unsigned long long events, records, queries, waits, synchronizes, memory;
+} driver_calls;
+
+static driver_calls calls_now(void)
+{
+    return (driver_calls){
+        .events = cudart_emulated_calls("cudaEventCreateWithFlags"),
+        .records = cudart_emulated_calls("cuEventRecord"),
+        .queries = cudart_emulated_calls("cuEventQuery"),
+        .waits = cudart_emulated_calls("cuStreamWaitEvent"),
+        .synchronizes = cudart_emulated_calls("cuEventSynchronize"),
+        .memory = cudart_emulated_calls("cudaMalloc") + cudart_emulated_calls("cudaFree"),
+    };
+}
+
+Test(emulation_pool_memory_resource, tells_the_calls_of_the_driver_that_it_made, .timeout = 100)
+{
+    for (uint64_t seed = 0; seed < 4; seed++) {
+        cudart_emulated_set_seed(seed);
+        crmm_resource *pool = make_pool(crmm_cuda_memory_resource(), .tight = seed % 2 == 1,
+                                        .maximum_pool_size = seed % 4 < 2 ? 0 : 24 * MIB);
+        const driver_calls before = calls_now();
+        run_program(pool, seed);
+        const driver_calls now = calls_now();
+        const crmm_pool_statistics told = statistics_of(pool);
+        expect_equal(told.events, now.events - before.events);
+        expect_equal(told.records, now.records - before.records);
+        expect_equal(told.queries, now.queries - before.queries);
+        expect_equal(told.waits, now.waits - before.waits);
+        /* A wait for the whole device is the free of a block that is made for it. */
+        uint64_t device_waits = told.synchronizes - (now.synchronizes - before.synchronizes);
+        expect_equal(told.upstream_calls + 2 * device_waits, now.memory - before.memory);
+        cr_assert(told.events > 0 && told.records > told.events && told.upstream_calls > 0);
+        crmm_resource_release(&pool);
+    }
+}
+
 Test(emulation_pool_memory_resource, random_programs_of_many_streams_have_no_race, .timeout = 100)
 {
     crmm_resource *vmm = make_vmm();

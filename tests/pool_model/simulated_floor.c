@@ -62,6 +62,7 @@ int crmm_priv_event_create(crmm_stream stream, crmm_priv_event *event)
     bool works = sim_usable("event_create", stream) != NULL && !sim_call_fails();
     if (works) {
         *event = sim_event_create();
+        sim_counts_now.events++;
     }
     sim_unlock();
     sim_hold_up();

@@ -65,8 +65,7 @@ static crmm_status reserve(simulated_upstream *upstream, size_t bytes, size_t al
 
 crmm_status simulated_reserve(crmm_resource *resource, size_t bytes, size_t alignment, void **base)
 {
-    sim_lock();
-    crmm_status status = reserve((simulated_upstream *)resource, bytes, alignment, base);
+    crmm_status status = reserve(simulated_upstream_begin(resource), bytes, alignment, base);
     sim_unlock();
     sim_hold_up();
     return status;
@@ -122,8 +121,7 @@ static crmm_status commit(simulated_upstream *upstream, char *ptr, size_t bytes)
 
 crmm_status simulated_commit(crmm_resource *resource, void *ptr, size_t bytes)
 {
-    sim_lock();
-    crmm_status status = commit((simulated_upstream *)resource, ptr, bytes);
+    crmm_status status = commit(simulated_upstream_begin(resource), ptr, bytes);
     sim_unlock();
     sim_hold_up();
     return status;
@@ -147,8 +145,7 @@ static crmm_status decommit(simulated_upstream *upstream, char *ptr, size_t byte
 
 crmm_status simulated_decommit(crmm_resource *resource, void *ptr, size_t bytes)
 {
-    sim_lock();
-    crmm_status status = decommit((simulated_upstream *)resource, ptr, bytes);
+    crmm_status status = decommit(simulated_upstream_begin(resource), ptr, bytes);
     sim_unlock();
     sim_hold_up();
     return status;
@@ -175,8 +172,7 @@ static crmm_status unreserve(simulated_upstream *upstream, char *base, size_t by
 
 crmm_status simulated_unreserve(crmm_resource *resource, void *base, size_t bytes)
 {
-    sim_lock();
-    crmm_status status = unreserve((simulated_upstream *)resource, base, bytes);
+    crmm_status status = unreserve(simulated_upstream_begin(resource), base, bytes);
     sim_unlock();
     sim_hold_up();
     return status;
@@ -206,9 +202,8 @@ static crmm_status move_begin(simulated_upstream *upstream, char *to, char *from
 
 crmm_status simulated_move_begin(crmm_resource *resource, void *to, const void *from, size_t bytes)
 {
-    sim_lock();
     crmm_status status =
-        move_begin((simulated_upstream *)resource, to, (char *)(uintptr_t)from, bytes);
+        move_begin(simulated_upstream_begin(resource), to, (char *)(uintptr_t)from, bytes);
     sim_unlock();
     sim_hold_up();
     return status;
@@ -240,8 +235,7 @@ static crmm_status move_end(simulated_upstream *upstream, char *gone, size_t byt
 
 crmm_status simulated_move_end(crmm_resource *resource, void *from, size_t bytes)
 {
-    sim_lock();
-    crmm_status status = move_end((simulated_upstream *)resource, from, bytes);
+    crmm_status status = move_end(simulated_upstream_begin(resource), from, bytes);
     sim_unlock();
     sim_hold_up();
     return status;

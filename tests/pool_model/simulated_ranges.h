@@ -13,6 +13,9 @@ crmm_status simulated_unreserve(crmm_resource *resource, void *base, size_t byte
 crmm_status simulated_move_begin(crmm_resource *resource, void *to, const void *from, size_t bytes);
 crmm_status simulated_move_end(crmm_resource *resource, void *from, size_t bytes);
 
+/* A call of a simulated upstream begins: it is counted, and the simulation locked. */
+simulated_upstream *simulated_upstream_begin(crmm_resource *resource);
+
 /* Whether this much can be given; it counts as given then. Locked, as the next. */
 bool simulated_upstream_take_bytes(simulated_upstream *upstream, size_t bytes);
 /* Address space right behind the last or further on, so that neighbours may look like one. */

@@ -10,9 +10,13 @@
 #include "simulated_ranges.h"
 #include "simulation.h"
 
-static simulated_upstream *own(crmm_resource *resource)
+simulated_upstream *simulated_upstream_begin(crmm_resource *resource)
 {
-    return (simulated_upstream *)resource;
+    simulated_upstream *upstream = (simulated_upstream *)resource;
+
+    sim_lock();
+    upstream->calls++;
+    return upstream;
 }
 
 static crmm_status refuse(const char *why)
@@ -122,10 +126,10 @@ static void take_chunk(simulated_upstream *upstream, void *ptr, size_t bytes,
 static crmm_status upstream_allocate(crmm_resource *resource, crmm_stream stream, size_t bytes,
                                      size_t alignment, void **ptr)
 {
-    sim_lock();
+    simulated_upstream *upstream = simulated_upstream_begin(resource);
     crmm_status status =
         sim_usable("upstream's allocate", stream) != NULL
-            ? give_chunk(own(resource), bytes, alignment, &stream, ptr)
+            ? give_chunk(upstream, bytes, alignment, &stream, ptr)
             : crmm_set_last_error(CRMM_ERROR_CUDA, 0, "simulated_upstream: no such stream");
     sim_unlock();
     sim_hold_up();
@@ -135,8 +139,8 @@ static crmm_status upstream_allocate(crmm_resource *resource, crmm_stream stream
 static crmm_status upstream_allocate_sync(crmm_resource *resource, size_t bytes, size_t alignment,
                                           void **ptr)
 {
-    sim_lock();
-    crmm_status status = give_chunk(own(resource), bytes, alignment, NULL, ptr);
+    crmm_status status =
+        give_chunk(simulated_upstream_begin(resource), bytes, alignment, NULL, ptr);
     sim_unlock();
     sim_hold_up();
     return status;
@@ -146,9 +150,9 @@ static void upstream_deallocate(crmm_resource *resource, crmm_stream stream, voi
                                 size_t bytes, size_t alignment)
 {
     (void)alignment;
-    sim_lock();
+    simulated_upstream *upstream = simulated_upstream_begin(resource);
     if (sim_usable("upstream's deallocate", stream) != NULL) {
-        take_chunk(own(resource), ptr, bytes, &stream);
+        take_chunk(upstream, ptr, bytes, &stream);
     }
     sim_unlock();
 }
@@ -157,8 +161,7 @@ static void upstream_deallocate_sync(crmm_resource *resource, void *ptr, size_t 
                                      size_t alignment)
 {
     (void)alignment;
-    sim_lock();
-    take_chunk(own(resource), ptr, bytes, NULL);
+    take_chunk(simulated_upstream_begin(resource), ptr, bytes, NULL);
     sim_unlock();
 }
 
@@ -220,6 +223,7 @@ void simulated_upstream_init(simulated_upstream *upstream, upstream_kind kind, u
     upstream->range_count = 0;
     upstream->move_count = 0;
     upstream->moves_begun = 0;
+    upstream->calls = 0;
 }
 
 size_t simulated_upstream_reserved(const simulated_upstream *upstream)

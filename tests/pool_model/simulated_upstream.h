@@ -53,6 +53,7 @@ typedef struct simulated_upstream {
     upstream_move moves[UPSTREAM_MOVES_MOST];
     size_t move_count;
     uint64_t moves_begun;
+    uint64_t calls; /* also those that failed */
 } simulated_upstream;
 
 /* After sim_start() and shadow_start(). One reference, the caller's. */

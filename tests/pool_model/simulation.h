@@ -47,6 +47,7 @@ typedef struct sim_manner {
 typedef struct sim_counts {
     uint64_t calls; /* that can fail, those of the upstream too */
     uint64_t faults;
+    uint64_t events;
     uint64_t records;
     uint64_t queries;
     uint64_t waits;

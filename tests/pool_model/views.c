@@ -267,12 +267,18 @@ static void check_statistics(const program *own, const crmm_memory_info *info,
     size_t reserved = simulated_upstream_reserved(own->upstream);
     uint64_t holes = reserved != 0 ? reserved - own->upstream->held : 0;
 
+    check_counter("events", statistics->events, counts->events);
     check_counter("records", statistics->records, counts->records);
     check_counter("queries", statistics->queries, counts->queries);
     check_counter("waits", statistics->waits, counts->waits);
     check_counter("synchronizes", statistics->synchronizes,
                   counts->synchronizes + counts->device_waits);
     check_counter("moves", statistics->moves, own->upstream->moves_begun);
+    if (statistics->upstream_calls != own->upstream->calls) {
+        sim_fail("statistics: %llu calls of upstream instead of %llu",
+                 (unsigned long long)statistics->upstream_calls,
+                 (unsigned long long)own->upstream->calls);
+    }
     if (statistics->holes != holes) {
         sim_fail("statistics: %llu bytes of holes instead of %llu",
                  (unsigned long long)statistics->holes, (unsigned long long)holes);

@@ -19,7 +19,8 @@ crmm_status crmm_priv_pool_add_chunk(crmm_priv_pool *pool, crmm_priv_pool_heap *
 {
     void *base = NULL;
 
-    crmm_status status = crmm_allocate_sync(pool->upstream, bytes, CRMM_PRIV_POOL_GRANULE, &base);
+    crmm_status status = crmm_allocate_sync(crmm_priv_pool_call_upstream(pool), bytes,
+                                            CRMM_PRIV_POOL_GRANULE, &base);
     if (status != CRMM_SUCCESS) {
         return status;
     }
@@ -46,7 +47,7 @@ crmm_status crmm_priv_pool_add_chunk(crmm_priv_pool *pool, crmm_priv_pool_heap *
         crmm_priv_pool_chunks_remove(&pool->chunks, chunk);
         pthread_mutex_unlock(&pool->mutex);
     }
-    crmm_deallocate_sync(pool->upstream, base, bytes, CRMM_PRIV_POOL_GRANULE);
+    crmm_deallocate_sync(crmm_priv_pool_call_upstream(pool), base, bytes, CRMM_PRIV_POOL_GRANULE);
     return FAIL_BYTES(CRMM_ERROR_OUT_OF_MEMORY, 0, bytes, "%s: no host memory for a chunk's books",
                       crmm_priv_pool_name(pool));
 }
@@ -110,6 +111,6 @@ size_t crmm_priv_pool_return_chunk(crmm_priv_pool *pool, crmm_priv_pool_heap *he
     crmm_priv_pool_heap_lock(heap);
     crmm_priv_extents_remove(&heap->extents, claimed);
     crmm_priv_pool_heap_unlock(heap);
-    crmm_deallocate_sync(pool->upstream, base, bytes, CRMM_PRIV_POOL_GRANULE);
+    crmm_deallocate_sync(crmm_priv_pool_call_upstream(pool), base, bytes, CRMM_PRIV_POOL_GRANULE);
     return bytes;
 }

@@ -183,10 +183,12 @@ crmm_status crmm_pool_memory_resource_statistics(const crmm_resource *resource,
     all.releases = pool->releases;
     pthread_mutex_unlock(&pool->mutex);
     all.moves = __atomic_load_n(&pool->moves, __ATOMIC_RELAXED);
+    all.events = __atomic_load_n(&pool->streams.events, __ATOMIC_RELAXED);
     all.records = __atomic_load_n(&pool->streams.records, __ATOMIC_RELAXED);
     all.queries = __atomic_load_n(&pool->streams.queries, __ATOMIC_RELAXED);
     all.waits = __atomic_load_n(&pool->streams.waits, __ATOMIC_RELAXED);
     all.synchronizes = __atomic_load_n(&pool->streams.synchronizes, __ATOMIC_RELAXED);
+    all.upstream_calls = __atomic_load_n(&pool->upstream_calls, __ATOMIC_RELAXED);
     size_t size = statistics->struct_size;
     all.struct_size = size;
     memcpy(statistics, &all, size < sizeof(all) ? size : sizeof(all));

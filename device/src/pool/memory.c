@@ -321,7 +321,7 @@ static bool is_empty(const crmm_priv_pool_chunk *chunk)
 }
 
 /* Each range is tried twice, like its memory. Bytes that stay. */
-static size_t unreserve_all(const crmm_priv_pool *pool)
+static size_t unreserve_all(crmm_priv_pool *pool)
 {
     size_t left = 0;
 
@@ -329,8 +329,10 @@ static size_t unreserve_all(const crmm_priv_pool *pool)
         const crmm_priv_pool_chunk *chunk = pool->chunks.table->entries[i].chunk;
         void *base = (void *)chunk->base;
         if (chunk->is_in_place && is_empty(chunk) &&
-            pool->upstream->ops->unreserve(pool->upstream, base, chunk->bytes) != CRMM_SUCCESS &&
-            pool->upstream->ops->unreserve(pool->upstream, base, chunk->bytes) != CRMM_SUCCESS) {
+            pool->upstream->ops->unreserve(crmm_priv_pool_call_upstream(pool), base,
+                                           chunk->bytes) != CRMM_SUCCESS &&
+            pool->upstream->ops->unreserve(crmm_priv_pool_call_upstream(pool), base,
+                                           chunk->bytes) != CRMM_SUCCESS) {
             left += chunk->bytes;
         }
     }

@@ -195,9 +195,9 @@ static bool move_page(crmm_priv_pool *pool, uint64_t from, uint64_t to)
     if (!note_move(pool, from, to)) {
         return false;
     }
-    if (pool->upstream->ops->move_begin(pool->upstream, crmm_priv_pool_address_of(to),
-                                        crmm_priv_pool_address_of(from),
-                                        pool->page) != CRMM_SUCCESS) {
+    if (pool->upstream->ops->move_begin(
+            crmm_priv_pool_call_upstream(pool), crmm_priv_pool_address_of(to),
+            crmm_priv_pool_address_of(from), pool->page) != CRMM_SUCCESS) {
         forget_move(pool, from);
         return false;
     }
@@ -319,7 +319,8 @@ void crmm_priv_pool_finish_moves(crmm_priv_pool *pool)
             if (index == 0) {
                 break;
             }
-            if (pool->upstream->ops->move_end(pool->upstream, base, bytes) != CRMM_SUCCESS) {
+            if (pool->upstream->ops->move_end(crmm_priv_pool_call_upstream(pool), base, bytes) !=
+                CRMM_SUCCESS) {
                 leave_again(heap, index);
                 break;
             }

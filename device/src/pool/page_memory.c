@@ -41,11 +41,13 @@ crmm_status crmm_priv_pool_add_range(crmm_priv_pool *pool, crmm_priv_pool_heap *
     need = crmm_priv_pool_round_up(need, pool->page);
     bytes = bytes < need ? need : bytes;
     size_t alignment = pool->page & (~pool->page + 1); /* its largest power of two */
-    crmm_status status = pool->upstream->ops->reserve(pool->upstream, bytes, alignment, &base);
+    crmm_status status =
+        pool->upstream->ops->reserve(crmm_priv_pool_call_upstream(pool), bytes, alignment, &base);
     /* A process may be short of address space, under valgrind or a limit: less will do then. */
     while (status != CRMM_SUCCESS && bytes / 2 >= need && bytes / 2 >= SMALLEST_RANGE) {
         bytes = crmm_priv_pool_round_up(bytes / 2, pool->page);
-        status = pool->upstream->ops->reserve(pool->upstream, bytes, alignment, &base);
+        status = pool->upstream->ops->reserve(crmm_priv_pool_call_upstream(pool), bytes, alignment,
+                                              &base);
     }
     if (status != CRMM_SUCCESS) {
         return status;
@@ -69,7 +71,7 @@ crmm_status crmm_priv_pool_add_range(crmm_priv_pool *pool, crmm_priv_pool_heap *
         crmm_priv_pool_chunks_remove(&pool->chunks, chunk);
         pthread_mutex_unlock(&pool->mutex);
     }
-    (void)pool->upstream->ops->unreserve(pool->upstream, base, bytes);
+    (void)pool->upstream->ops->unreserve(crmm_priv_pool_call_upstream(pool), base, bytes);
     return FAIL(CRMM_ERROR_OUT_OF_MEMORY, 0, "%s: no host memory for a range's books",
                 crmm_priv_pool_name(pool));
 }
@@ -124,7 +126,8 @@ static size_t take_back(crmm_priv_pool *pool, char *base, size_t bytes)
     while (bytes > 0) {
         char *page = base + bytes - pool->page;
         crmm_priv_pool_tell(pool, page, pool->page, false);
-        if (pool->upstream->ops->decommit(pool->upstream, page, pool->page) != CRMM_SUCCESS) {
+        if (pool->upstream->ops->decommit(crmm_priv_pool_call_upstream(pool), page, pool->page) !=
+            CRMM_SUCCESS) {
             crmm_priv_pool_tell(pool, page, pool->page, true);
             break;
         }
@@ -160,7 +163,8 @@ crmm_status crmm_priv_pool_fill(crmm_priv_pool *pool, crmm_priv_pool_heap *heap,
     size_t done = 0;
 
     while (done < bytes) {
-        status = pool->upstream->ops->commit(pool->upstream, base + done, pool->page);
+        status = pool->upstream->ops->commit(crmm_priv_pool_call_upstream(pool), base + done,
+                                             pool->page);
         if (status != CRMM_SUCCESS) {
             break;
         }
@@ -227,8 +231,8 @@ size_t crmm_priv_pool_decommit(crmm_priv_pool *pool, crmm_priv_pool_heap *heap, 
 
     while (done < bytes) {
         crmm_priv_pool_tell(pool, base + done, pool->page, false);
-        if (pool->upstream->ops->decommit(pool->upstream, base + done, pool->page) !=
-            CRMM_SUCCESS) {
+        if (pool->upstream->ops->decommit(crmm_priv_pool_call_upstream(pool), base + done,
+                                          pool->page) != CRMM_SUCCESS) {
             crmm_priv_pool_tell(pool, base + done, pool->page, true);
             break;
         }

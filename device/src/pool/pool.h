@@ -102,6 +102,7 @@ struct crmm_priv_pool {
     size_t held, peak_held, peak_live;
     size_t peak_told; /* as crmm_resource_info() has it */
     uint64_t growths, moves, releases;
+    uint64_t upstream_calls;
     uint64_t made_way;       /* bytes of idle chunks that went back before others came */
     bool is_loose;           /* that was so much that chunks are for anything from now on */
     uint64_t stranded_epoch; /* of memory whose stream is not known any more */
@@ -125,6 +126,13 @@ uint64_t crmm_priv_pool_generation(void);
 /* Whether this is a forked child of the process that made the pool: its locks may be held by
  * threads that the child has not, and its memory is CUDA's. */
 bool crmm_priv_pool_is_forked(const crmm_priv_pool *pool);
+
+/* Upstream, for one call of it, which is counted. */
+static inline crmm_resource *crmm_priv_pool_call_upstream(crmm_priv_pool *pool)
+{
+    (void)__atomic_fetch_add(&pool->upstream_calls, 1, __ATOMIC_RELAXED);
+    return pool->upstream;
+}
 
 /* Whether chunks that were made for one block are for one at a time. */
 static inline bool crmm_priv_pool_is_thrifty(const crmm_priv_pool *pool)

@@ -256,11 +256,15 @@ static void keep_a_spare(crmm_priv_pool_stream *stream, const crmm_priv_fence *l
 }
 
 /* Make the event where there is none, close the epoch, record. A CUDA error code, or 0. */
-static int record(crmm_priv_pool_stream *stream, crmm_stream handle, crmm_priv_fence *fence,
-                  uint64_t *epoch)
+static int record(crmm_priv_pool_streams *streams, crmm_priv_pool_stream *stream,
+                  crmm_stream handle, crmm_priv_fence *fence, uint64_t *epoch)
 {
-    int code = fence->event == NULL ? crmm_priv_event_create(handle, &fence->event) : 0;
+    int code = 0;
 
+    if (fence->event == NULL) {
+        code = crmm_priv_event_create(handle, &fence->event);
+        add_one(&streams->events);
+    }
     if (code == 0) {
         *epoch = __atomic_fetch_add(&stream->epoch, 1, __ATOMIC_ACQ_REL);
         code = crmm_priv_event_record(fence->event, handle);
@@ -295,7 +299,7 @@ int crmm_priv_pool_stream_fence(crmm_priv_pool_streams *streams, crmm_priv_pool_
     }
     crmm_priv_spin_unlock(&stream->lock);
     if (fence != NULL) {
-        code = record(stream, handle, fence, &epoch);
+        code = record(streams, stream, handle, fence, &epoch);
         uint64_t number = __atomic_add_fetch(&streams->records, 1, __ATOMIC_RELAXED);
         crmm_priv_spin_lock(&stream->lock);
         fence->state = code == 0 ? CRMM_PRIV_FENCE_RECORDED : CRMM_PRIV_FENCE_IDLE;

@@ -70,7 +70,7 @@ typedef struct crmm_priv_pool_streams {
     int device;
     uint32_t count; /* entries of `all` from CRMM_PRIV_POOL_FIRST_STREAM on that were ever used */
     crmm_priv_pool_stream *all[CRMM_PRIV_POOL_MOST_STREAMS];
-    uint64_t records, queries, waits, synchronizes;
+    uint64_t events, records, queries, waits, synchronizes; /* calls of the driver */
 } crmm_priv_pool_streams;
 
 void crmm_priv_pool_streams_init(crmm_priv_pool_streams *streams, int device);

@@ -243,18 +243,21 @@ CRMM_API CRMM_NODISCARD crmm_status crmm_pool_memory_resource_export(const crmm_
 
 /** Figures of a pool beside those of crmm_resource_info(). Set struct_size before the call. */
 typedef struct crmm_pool_statistics {
-    size_t struct_size;    /**< set by the caller to sizeof(crmm_pool_statistics) */
-    uint64_t holes;        /**< bytes of address space without memory within the pool's ranges */
-    uint64_t at_hand;      /**< bytes that threads keep in their caches, or pass to each other */
-    uint64_t streams;      /**< streams that the pool knows */
-    uint64_t heaps;        /**< heaps that threads are spread over */
-    uint64_t growths;      /**< times that memory was taken from upstream */
-    uint64_t moves;        /**< handles moved instead of taken anew */
-    uint64_t releases;     /**< times that memory was given back to upstream */
-    uint64_t records;      /**< events recorded */
-    uint64_t queries;      /**< events asked whether they are complete */
-    uint64_t waits;        /**< times that a stream was made to wait for another */
-    uint64_t synchronizes; /**< times that a thread waited for work */
+    size_t struct_size;      /**< set by the caller to sizeof(crmm_pool_statistics) */
+    uint64_t holes;          /**< bytes of address space without memory within the pool's ranges */
+    uint64_t at_hand;        /**< bytes that threads keep in their caches, or pass to each other */
+    uint64_t streams;        /**< streams that the pool knows */
+    uint64_t heaps;          /**< heaps that threads are spread over */
+    uint64_t growths;        /**< times that memory was taken from upstream */
+    uint64_t moves;          /**< handles moved instead of taken anew */
+    uint64_t releases;       /**< times that memory was given back to upstream */
+    uint64_t records;        /**< events recorded */
+    uint64_t queries;        /**< events asked whether they are complete */
+    uint64_t waits;          /**< times that a stream was made to wait for another */
+    uint64_t synchronizes;   /**< times that a thread waited for work */
+    uint64_t events;         /**< events made, which are recorded again and again */
+    uint64_t upstream_calls; /**< calls of upstream, for memory and address space: taken, given back
+                                  or moved, also in vain */
 } crmm_pool_statistics;
 
 /**

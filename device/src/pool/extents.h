@@ -136,6 +136,11 @@ uint32_t crmm_priv_extents_find(const crmm_priv_extents *extents, uint32_t size,
                                 uint32_t most, const crmm_priv_extent_source *sources,
                                 size_t source_count);
 
+/* The same for any place in any chunk. */
+uint32_t crmm_priv_extents_find_tightest(const crmm_priv_extents *extents, uint32_t size,
+                                         const crmm_priv_extent_source *sources,
+                                         size_t source_count);
+
 /*
  * The row of free neighbours of any of the sources that begins at the lowest address, of those that
  * the tightest extents lie in, and others that fit as well; with `is_lowest_first` looser ones too.

@@ -63,13 +63,20 @@ static bool has_room(row_search *search, uint32_t first)
     return size >= search->size;
 }
 
+/* A row that an extent above the best row lies in begins no lower: it is the same, or above too. */
+static bool is_below_best(const row_search *search, uint32_t index)
+{
+    return search->best == NONE ||
+           get(search->extents, index)->at < get(search->extents, search->best)->at;
+}
+
 static void look_around(row_search *search, uint32_t seed)
 {
+    if (!is_below_best(search, seed)) {
+        return;
+    }
     uint32_t first = first_of_row(search, seed);
-
-    if ((search->best == NONE ||
-         get(search->extents, first)->at < get(search->extents, search->best)->at) &&
-        has_room(search, first)) {
+    if (has_room(search, first)) {
         search->best = first;
     }
 }
@@ -123,6 +130,26 @@ static uint32_t find_around(row_search search, uint32_t least, uint32_t most, in
     return search.best;
 }
 
+/* The same where an extent suffices: around those that fit equally well. They are in few bins. */
+static uint32_t find_equal(row_search search, uint32_t tightest)
+{
+    search.least = get(search.extents, tightest)->size;
+    search.most = search.least + search.least / EQUAL_SHARE;
+    search.visits = FEW_VISITS;
+    search.best = first_of_row(&search, tightest);
+    uint32_t first = number_of(place_of(search.least));
+    uint32_t last = number_of(place_of(search.most));
+    for (size_t i = 0; i < search.source_count; i++) {
+        const crmm_priv_extent_set *set =
+            crmm_priv_extents_set(search.extents, search.sources[i].owner);
+        search.seeds = FEW_SEEDS;
+        for (uint32_t bin = first; set != NULL && bin <= last; bin++) {
+            look_in_bin(&search, *bin_of(set, bin), search.sources[i].epoch);
+        }
+    }
+    return search.best;
+}
+
 /* Whether a block fills an extent that nothing free lies before. */
 static bool fills_all(const crmm_priv_extents *extents, uint32_t index, uint32_t size)
 {
@@ -139,7 +166,7 @@ uint32_t crmm_priv_extents_find_row(const crmm_priv_extents *extents, uint32_t s
     const row_search search = {
         .extents = extents, .sources = sources, .source_count = source_count, .size = size};
     uint32_t tightest =
-        crmm_priv_extents_find(extents, size, 1, CRMM_PRIV_POOL_ANY, sources, source_count);
+        crmm_priv_extents_find_tightest(extents, size, sources, source_count);
 
     if (tightest == NONE) {
         return find_around(search, size / LEAST_SHARE, UINT32_MAX, MOST_SEEDS, MOST_VISITS);
@@ -147,8 +174,9 @@ uint32_t crmm_priv_extents_find_row(const crmm_priv_extents *extents, uint32_t s
     if (!is_lowest_first && fills_all(extents, tightest, size)) {
         return tightest;
     }
-    uint32_t least = is_lowest_first ? size : get(extents, tightest)->size;
-    uint32_t most = is_lowest_first ? UINT32_MAX : least + least / EQUAL_SHARE;
-    uint32_t first = find_around(search, least, most, FEW_SEEDS, FEW_VISITS);
+    if (!is_lowest_first) {
+        return find_equal(search, tightest);
+    }
+    uint32_t first = find_around(search, size, UINT32_MAX, FEW_SEEDS, FEW_VISITS);
     return first != NONE ? first : tightest;
 }

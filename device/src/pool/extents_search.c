@@ -37,7 +37,7 @@ static bool is_better(const crmm_priv_extent *extent, const candidate *best)
 }
 
 /* The tightest fit among the first extents of a bin, then the one at the lowest address. */
-static void search_bin(const crmm_priv_extents *extents, uint32_t index, const wanted *what,
+static inline void search_bin(const crmm_priv_extents *extents, uint32_t index, const wanted *what,
                        uint64_t epoch, candidate *best)
 {
     for (int i = 0; i < MOST_PROBES && index != NONE; i++) {
@@ -49,7 +49,7 @@ static void search_bin(const crmm_priv_extents *extents, uint32_t index, const w
     }
 }
 
-static void search_set(const crmm_priv_extents *extents, const crmm_priv_extent_set *set,
+static inline void search_set(const crmm_priv_extents *extents, const crmm_priv_extent_set *set,
                        const wanted *what, uint64_t epoch, candidate *best)
 {
     place at = place_of(what->size);
@@ -92,11 +92,10 @@ static bool has_any(const crmm_priv_extents *extents, const crmm_priv_extent_set
            (epoch == UINT64_MAX || get(extents, set->oldest)->epoch <= epoch);
 }
 
-uint32_t crmm_priv_extents_find(const crmm_priv_extents *extents, uint32_t size, uint32_t alignment,
-                                uint32_t most, const crmm_priv_extent_source *sources,
-                                size_t source_count)
+__attribute__((always_inline)) static inline uint32_t find_best(
+    const crmm_priv_extents *extents, const wanted what, const crmm_priv_extent_source *sources,
+    size_t source_count)
 {
-    const wanted what = {.size = size, .alignment = alignment, .most = most};
     candidate best = {.index = NONE, .size = UINT32_MAX, .at = UINT64_MAX};
 
     for (size_t i = 0; i < source_count; i++) {
@@ -106,6 +105,24 @@ uint32_t crmm_priv_extents_find(const crmm_priv_extents *extents, uint32_t size,
         }
     }
     return best.index;
+}
+
+uint32_t crmm_priv_extents_find(const crmm_priv_extents *extents, uint32_t size, uint32_t alignment,
+                                uint32_t most, const crmm_priv_extent_source *sources,
+                                size_t source_count)
+{
+    const wanted what = {.size = size, .alignment = alignment, .most = most};
+
+    return find_best(extents, what, sources, source_count);
+}
+
+uint32_t crmm_priv_extents_find_tightest(const crmm_priv_extents *extents, uint32_t size,
+                                         const crmm_priv_extent_source *sources,
+                                         size_t source_count)
+{
+    const wanted what = {.size = size, .alignment = 1, .most = CRMM_PRIV_POOL_ANY};
+
+    return find_best(extents, what, sources, source_count);
 }
 
 /* Visit every free extent of some sources that is at least so large, until `visit` has seen all. */

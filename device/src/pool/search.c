@@ -49,7 +49,9 @@ static uint32_t take_best(const request *req, crmm_priv_extents *extents,
         uint32_t first =
             crmm_priv_extents_find_row(extents, req->size, sources, count, req->pool->is_tight);
         if (first != 0) {
-            return crmm_priv_extents_take_run(extents, first, req->size, 1);
+            return extents->all[first].size >= req->size
+                       ? crmm_priv_extents_take(extents, first, req->size, 1)
+                       : crmm_priv_extents_take_run(extents, first, req->size, 1);
         }
     } else {
         index = find(req, extents, sources, count);

@@ -293,7 +293,7 @@ __attribute__((noinline)) static void deallocate_direct(crmm_priv_pool *pool,
     if (!right) {
         crmm_priv_pool_report_block(pool, ptr, bytes, alignment);
     } else if (is_time) {
-        crmm_priv_pool_cache_look(cache, stream);
+        crmm_priv_pool_cache_fence(cache, stream);
     }
 }
 

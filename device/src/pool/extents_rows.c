@@ -165,8 +165,7 @@ uint32_t crmm_priv_extents_find_row(const crmm_priv_extents *extents, uint32_t s
 {
     const row_search search = {
         .extents = extents, .sources = sources, .source_count = source_count, .size = size};
-    uint32_t tightest =
-        crmm_priv_extents_find_tightest(extents, size, sources, source_count);
+    uint32_t tightest = crmm_priv_extents_find_tightest(extents, size, sources, source_count);
 
     if (tightest == NONE) {
         return find_around(search, size / LEAST_SHARE, UINT32_MAX, MOST_SEEDS, MOST_VISITS);

@@ -38,7 +38,7 @@ static bool is_better(const crmm_priv_extent *extent, const candidate *best)
 
 /* The tightest fit among the first extents of a bin, then the one at the lowest address. */
 static inline void search_bin(const crmm_priv_extents *extents, uint32_t index, const wanted *what,
-                       uint64_t epoch, candidate *best)
+                              uint64_t epoch, candidate *best)
 {
     for (int i = 0; i < MOST_PROBES && index != NONE; i++) {
         const crmm_priv_extent *extent = get(extents, index);
@@ -50,7 +50,7 @@ static inline void search_bin(const crmm_priv_extents *extents, uint32_t index, 
 }
 
 static inline void search_set(const crmm_priv_extents *extents, const crmm_priv_extent_set *set,
-                       const wanted *what, uint64_t epoch, candidate *best)
+                              const wanted *what, uint64_t epoch, candidate *best)
 {
     place at = place_of(what->size);
     uint32_t before = best->index;

@@ -118,14 +118,6 @@ bool crmm_priv_pool_cache_note_locked(crmm_priv_pool_cache *cache, size_t bytes,
     return crmm_priv_pool_cache_count(cache, bytes) || has_earned(cache);
 }
 
-bool crmm_priv_pool_cache_note(crmm_priv_pool_cache *cache, size_t bytes, uint32_t turn)
-{
-    bool is_inside = crmm_priv_bias_acquire(&cache->lock);
-    bool is_time = crmm_priv_pool_cache_note_locked(cache, bytes, turn);
-    crmm_priv_bias_release(&cache->lock, is_inside);
-    return is_time;
-}
-
 void crmm_priv_pool_set_fence_limit(crmm_priv_pool_cache *cache)
 {
     int64_t highest = (int64_t)__atomic_load_n(&cache->pool->fence_limit, __ATOMIC_RELAXED);
@@ -169,14 +161,22 @@ static int64_t unfenced_of(const crmm_priv_pool_cache *cache)
     return left <= CRMM_PRIV_POOL_WANTED ? 0 : cache->allowance - left;
 }
 
-/* Whether to record a fence now. */
-static bool is_due(crmm_priv_pool_cache *cache)
+bool crmm_priv_pool_cache_is_due(crmm_priv_pool_cache *cache)
 {
-    bool is_inside = crmm_priv_bias_acquire(&cache->lock);
+    if (cache->stream == NULL) {
+        return true;
+    }
     cache->looks += unfenced_of(cache) > cache->fence_limit ||
                     crmm_priv_pool_held(cache->pool) > cache->pool->release_threshold;
-    bool is_time = __atomic_load_n(&cache->left, __ATOMIC_RELAXED) <= CRMM_PRIV_POOL_WANTED ||
-                   cache->looks >= few_blocks(cache) || has_earned(cache);
+    return __atomic_load_n(&cache->left, __ATOMIC_RELAXED) <= CRMM_PRIV_POOL_WANTED ||
+           cache->looks >= few_blocks(cache) || has_earned(cache);
+}
+
+bool crmm_priv_pool_cache_note(crmm_priv_pool_cache *cache, size_t bytes, uint32_t turn)
+{
+    bool is_inside = crmm_priv_bias_acquire(&cache->lock);
+    bool is_time =
+        crmm_priv_pool_cache_note_locked(cache, bytes, turn) && crmm_priv_pool_cache_is_due(cache);
     crmm_priv_bias_release(&cache->lock, is_inside);
     return is_time;
 }
@@ -210,9 +210,19 @@ static bool is_behind(const crmm_priv_pool_cache *cache, crmm_stream handle)
 
 void crmm_priv_pool_cache_look(crmm_priv_pool_cache *cache, crmm_stream handle)
 {
+    bool is_inside = crmm_priv_bias_acquire(&cache->lock);
+    bool is_time = crmm_priv_pool_cache_is_due(cache);
+    crmm_priv_bias_release(&cache->lock, is_inside);
+    if (is_time) {
+        crmm_priv_pool_cache_fence(cache, handle);
+    }
+}
+
+void crmm_priv_pool_cache_fence(crmm_priv_pool_cache *cache, crmm_stream handle)
+{
     crmm_priv_pool *pool = cache->pool;
 
-    if (cache->stream != NULL && is_due(cache) && is_behind(cache, handle)) {
+    if (cache->stream != NULL && is_behind(cache, handle)) {
         close_account(cache);
         (void)crmm_priv_pool_stream_fence(&pool->streams, cache->stream, handle);
     }

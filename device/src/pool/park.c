@@ -41,7 +41,7 @@ bool crmm_priv_pool_park_put(crmm_priv_pool_cache *cache, crmm_priv_pool_heap *h
         crmm_priv_pool_park_clear(cache);
         set(cache, &one);
         bool is_beyond = crmm_priv_pool_cache_count(cache, crmm_priv_pool_bytes_of(size));
-        *is_time = is_beyond && has_made_way;
+        *is_time = is_beyond && has_made_way && crmm_priv_pool_cache_is_due(cache);
     }
     crmm_priv_bias_release(&cache->lock, is_inside);
     return one.index != 0;

@@ -25,8 +25,8 @@ bool crmm_priv_pool_may_park(const crmm_priv_pool_cache *cache, size_t bytes);
 
 /*
  * Park the block that begins at an address of a heap and has `size` granules, instead of the one
- * that was parked. false: there is no such block. `is_time`: to look at
- * crmm_priv_pool_cache_look(), which it is not while a program has the same block again and again.
+ * that was parked. false: there is no such block. `is_time`: for crmm_priv_pool_cache_fence(),
+ * which it is not while a program has the same block again and again.
  */
 bool crmm_priv_pool_park_put(crmm_priv_pool_cache *cache, crmm_priv_pool_heap *heap, void *ptr,
                              uint32_t size, bool *is_time);

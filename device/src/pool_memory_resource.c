@@ -34,22 +34,20 @@ static inline bool is_cached(const crmm_priv_pool *pool, size_t bytes, size_t al
 }
 
 /* Large blocks, and those with an alignment of their own. */
-__attribute__((noinline)) static crmm_status allocate_direct(crmm_priv_pool *pool,
-                                                             crmm_priv_pool_cache *cache,
-                                                             crmm_stream stream, size_t bytes,
-                                                             size_t alignment, void **ptr)
+static inline crmm_status allocate_direct(crmm_priv_pool *pool, crmm_priv_pool_cache *cache,
+                                          crmm_stream stream, size_t bytes, size_t alignment,
+                                          void **ptr)
 {
     size_t granules =
         alignment > CRMM_PRIV_POOL_GRANULE ? alignment >> CRMM_PRIV_POOL_GRANULE_SHIFT : 1;
-    uint32_t none = 0;
 
     if (bytes > pool->maximum || bytes > MOST_BYTES || alignment > MOST_BYTES) {
         return crmm_priv_pool_fail_too_large(
             pool, bytes, alignment, pool->maximum < MOST_BYTES ? pool->maximum : MOST_BYTES);
     }
     void *block = NULL;
-    crmm_priv_pool_growth growth = crmm_priv_pool_serve(
-        pool, cache, stream, granules_of(bytes), (uint32_t)granules, true, &block, NULL, &none);
+    crmm_priv_pool_growth growth = crmm_priv_pool_serve_direct(
+        pool, cache, stream, granules_of(bytes), (uint32_t)granules, &block);
     if (block == NULL) {
         return crmm_priv_pool_fail(pool, bytes, granules_of(bytes), growth);
     }
@@ -90,9 +88,8 @@ __attribute__((noinline)) static crmm_status allocate_missed(crmm_priv_pool *poo
 
     uint32_t more = crmm_priv_pool_cache_missed(cache, class_index);
 
-    crmm_priv_pool_growth growth =
-        crmm_priv_pool_serve(pool, cache, stream, crmm_priv_pool_class_size(class_index), 1, false,
-                             &block, extra, &more);
+    crmm_priv_pool_growth growth = crmm_priv_pool_serve(
+        pool, cache, stream, crmm_priv_pool_class_size(class_index), &block, extra, &more);
     if (block == NULL) {
         return crmm_priv_pool_fail(pool, bytes, crmm_priv_pool_class_size(class_index), growth);
     }
@@ -371,16 +368,8 @@ __attribute__((noinline)) static void deallocate_slow(crmm_priv_pool *pool, crmm
                                                       bool is_sync, void *ptr, size_t bytes,
                                                       size_t alignment)
 {
-    /* Whether the per-thread stream is captured is told with its id. */
-    crmm_priv_pool_cache *known = is_sync || stream == CRMM_STREAM_PER_THREAD
-                                      ? NULL
-                                      : crmm_priv_pool_cache_behind(pool, stream);
-
-    if (known != NULL && !is_cached(pool, bytes, alignment)) {
-        deallocate_direct(pool, known, stream, ptr, bytes, alignment);
-        return;
-    }
     uint64_t id = is_sync ? CRMM_PRIV_POOL_NO_STREAM : crmm_priv_pool_id_of(pool, stream);
+
     if (crmm_priv_pool_is_forked(pool) || !crmm_priv_is_stream_id(id)) {
         crmm_priv_pool_report_stream(pool, stream, ptr, bytes, crmm_priv_stream_id_code(id));
         return;
@@ -392,8 +381,12 @@ static inline void deallocate_for(crmm_priv_pool *pool, crmm_priv_pool_cache *ca
                                   crmm_stream stream, bool is_sync, void *ptr, size_t bytes,
                                   size_t alignment)
 {
-    if (__builtin_expect(cache == NULL || !is_cached(pool, bytes, alignment), 0)) {
+    if (__builtin_expect(cache == NULL, 0)) {
         deallocate_slow(pool, stream, is_sync, ptr, bytes, alignment);
+        return;
+    }
+    if (__builtin_expect(!is_cached(pool, bytes, alignment), 0)) {
+        deallocate_direct(pool, cache, stream, ptr, bytes, alignment);
         return;
     }
     size_t class_index = crmm_priv_pool_class_of_bytes(bytes);
@@ -434,6 +427,7 @@ void crmm_priv_pool_deallocate(crmm_resource *resource, crmm_stream stream, void
             return;
         }
     } else if (stream == CRMM_STREAM_PER_THREAD) {
+        /* Whether it is captured is told with its id. */
         deallocate_slow(pool, stream, false, ptr, bytes, alignment);
         return;
     }

@@ -8,11 +8,7 @@
 #include "extents_states.h"
 #include "extents_table.h"
 
-enum {
-    FIRST_CAPACITY = 64,
-    FIRST_TABLE = 256,
-    NEW_EXTENTS = 3 /* that one call can make */
-};
+enum { FIRST_CAPACITY = 64, FIRST_TABLE = 256 };
 
 /* ---- the array ---- */
 
@@ -74,17 +70,15 @@ static void delete_extent(crmm_priv_extents *extents, uint32_t index)
     extents->unused_count++;
 }
 
-bool crmm_priv_extents_reserve(crmm_priv_extents *extents)
+bool crmm_priv_extents_grow(crmm_priv_extents *extents)
 {
-    if (extents->unused_count < NEW_EXTENTS && !grow_array(extents)) {
-        return false;
-    }
-    /* At most half full. */
-    return (extents->used_count + 1) * 2 <= extents->table_size ||
-           crmm_priv_extents_table_grow(extents);
+    bool has_entries = extents->unused_count >= CRMM_PRIV_POOL_NEW_EXTENTS || grow_array(extents);
+
+    return has_entries && ((extents->used_count + 1) * 2 <= extents->table_size ||
+                           crmm_priv_extents_table_grow(extents));
 }
 
-bool crmm_priv_extents_reserve_owner(crmm_priv_extents *extents, uint16_t owner)
+bool crmm_priv_extents_add_owner(crmm_priv_extents *extents, uint16_t owner)
 {
     if (owner >= extents->set_count) {
         uint32_t count = owner + 16u;

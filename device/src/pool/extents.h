@@ -90,15 +90,30 @@ typedef struct crmm_priv_extents {
 bool crmm_priv_extents_init(crmm_priv_extents *extents);
 void crmm_priv_extents_finish(crmm_priv_extents *extents);
 
+enum { CRMM_PRIV_POOL_NEW_EXTENTS = 3 /* that one call can make */ };
+
+/* The slow halves of the next two. */
+bool crmm_priv_extents_grow(crmm_priv_extents *extents);
+bool crmm_priv_extents_add_owner(crmm_priv_extents *extents, uint16_t owner);
+
 /*
- * Make sure that the next calls find what they need without the C heap: entries for three new
- * extents, and the table's growth. false: no host memory.
+ * Make sure that the next calls find what they need without the C heap: entries for new
+ * extents, and room in the table, which is half full at most. false: no host memory.
  */
-bool crmm_priv_extents_reserve(crmm_priv_extents *extents);
+static inline bool crmm_priv_extents_reserve(crmm_priv_extents *extents)
+{
+    return (extents->unused_count >= CRMM_PRIV_POOL_NEW_EXTENTS &&
+            (extents->used_count + 1) * 2 <= extents->table_size) ||
+           crmm_priv_extents_grow(extents);
+}
 
 /* The same for giving back to an owner; false: no host memory, and the owner is
  * CRMM_PRIV_POOL_STRANDED instead. */
-bool crmm_priv_extents_reserve_owner(crmm_priv_extents *extents, uint16_t owner);
+static inline bool crmm_priv_extents_reserve_owner(crmm_priv_extents *extents, uint16_t owner)
+{
+    return (owner < extents->set_count && extents->sets[owner] != NULL) ||
+           crmm_priv_extents_add_owner(extents, owner);
+}
 
 /* A new chunk of address space, after crmm_priv_extents_reserve(): a hole, or clean memory. Its
  * index. */

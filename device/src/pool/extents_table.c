@@ -36,12 +36,15 @@ static uint32_t find(const crmm_priv_extents *extents, uint64_t at)
     return UINT32_MAX;
 }
 
-/* Remove an entry and close the gap, so that no search ends early. */
-static void erase(crmm_priv_extents *extents, uint64_t at)
+/* Remove an entry, which is there, and close the gap, so that no search ends early. */
+static void erase(crmm_priv_extents *extents, uint64_t at, uint32_t index)
 {
     const uint32_t mask = extents->table_size - 1;
-    uint32_t gap = find(extents, at);
+    uint32_t gap = slot_of(extents, at);
 
+    while (extents->table[gap].index != index) {
+        gap = (gap + 1) & mask;
+    }
     for (uint32_t slot = (gap + 1) & mask; extents->table[slot].index != NONE;
          slot = (slot + 1) & mask) {
         uint32_t home = slot_of(extents, get(extents, extents->table[slot].index)->at);
@@ -88,7 +91,7 @@ void crmm_priv_extents_unmake_used(crmm_priv_extents *extents, uint32_t index)
 {
     const crmm_priv_extent *extent = get(extents, index);
 
-    erase(extents, extent->at);
+    erase(extents, extent->at, index);
     extents->used_granules -= extent->size;
 }
 

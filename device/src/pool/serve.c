@@ -323,60 +323,99 @@ static bool shares_lines(const request *req, uint32_t more)
            __atomic_load_n(&req->pool->cache_count, __ATOMIC_RELAXED) > 1;
 }
 
-crmm_priv_pool_growth crmm_priv_pool_serve(crmm_priv_pool *pool, crmm_priv_pool_cache *cache,
-                                           crmm_stream handle, uint32_t size, uint32_t alignment,
-                                           bool is_direct, void **ptr, void **extra, uint32_t *more)
+static request request_for(crmm_priv_pool *pool, const crmm_priv_pool_cache *cache,
+                           crmm_stream handle, uint32_t size, uint32_t alignment)
 {
-    crmm_priv_pool_growth growth = CRMM_PRIV_POOL_GREW;
-    crmm_priv_extent_source sources[CRMM_PRIV_POOL_NEAR_SOURCES];
-    uint32_t fetched = 0;
-    request req = {.pool = pool,
-                   .stream = cache->stream,
-                   .handle = handle,
-                   .size = size,
-                   .alignment = alignment,
-                   .is_thrifty = crmm_priv_pool_is_thrifty(pool)};
-    size_t count = crmm_priv_pool_near_sources(&req, sources);
+    return (request){.pool = pool,
+                     .stream = cache->stream,
+                     .handle = handle,
+                     .size = size,
+                     .alignment = alignment,
+                     .is_thrifty = crmm_priv_pool_is_thrifty(pool)};
+}
 
-    *ptr = is_direct ? NULL : crmm_priv_pool_depot_take(&req, extra, more);
-    if (*ptr != NULL) {
-        return growth;
-    }
-    if (is_time_to_settle(pool, size)) {
-        /* What others had is clean then, and lies in one piece with its neighbours. */
-        crmm_priv_pool_settle_some(pool, cache->stream);
-    }
-    req.heap = lock_own(pool, cache);
+/* One block, and up to `more` others in `extra`, from near memory; the heap is locked. */
+static void *take_several(const request *req, void **extra, uint32_t *more)
+{
+    crmm_priv_extent_source sources[CRMM_PRIV_POOL_NEAR_SOURCES];
+    size_t count = crmm_priv_pool_near_sources(req, sources);
+    uint32_t fetched = 0;
     void *found = NULL;
-    if (shares_lines(&req, *more)) {
-        found = crmm_priv_pool_take_line(&req, sources, count, extra, CRMM_PRIV_POOL_MOST_SMALL,
+
+    if (shares_lines(req, *more)) {
+        found = crmm_priv_pool_take_line(req, sources, count, extra, CRMM_PRIV_POOL_MOST_SMALL,
                                          &fetched);
         *more = fetched;
     }
     if (found == NULL) {
-        found = crmm_priv_pool_take(&req, req.heap, sources, count, is_direct);
+        found = crmm_priv_pool_take(req, req->heap, sources, count, false);
     }
     while (found != NULL && fetched < *more) {
-        void *another = crmm_priv_pool_take(&req, req.heap, sources, count, is_direct);
+        void *another = crmm_priv_pool_take(req, req->heap, sources, count, false);
         if (another == NULL) {
             break;
         }
         extra[fetched++] = another;
     }
+    *more = fetched;
+    return found;
+}
+
+crmm_priv_pool_growth crmm_priv_pool_serve(crmm_priv_pool *pool, crmm_priv_pool_cache *cache,
+                                           crmm_stream handle, uint32_t size, void **ptr,
+                                           void **extra, uint32_t *more)
+{
+    crmm_priv_pool_growth growth = CRMM_PRIV_POOL_GREW;
+    request req = request_for(pool, cache, handle, size, 1);
+    void *found = crmm_priv_pool_depot_take(&req, extra, more);
+
     if (found == NULL) {
-        found = crmm_priv_pool_take_others(&req, req.heap, is_direct);
+        req.heap = lock_own(pool, cache);
+        found = take_several(&req, extra, more);
+        if (found == NULL) {
+            found = crmm_priv_pool_take_others(&req, req.heap, false);
+        }
+        crmm_priv_pool_heap_unlock(req.heap);
+    }
+    if (found == NULL && crmm_priv_pool_park_flush(cache)) {
+        found = crmm_priv_pool_look(&req, req.heap, false);
+    }
+    if (found == NULL) {
+        found = crmm_priv_pool_depot_ask(&req, extra, more);
+    }
+    if (found == NULL) {
+        req.is_thorough = true;
+        found = serve_cold(&req, false, &growth);
+    }
+    *ptr = found;
+    return growth;
+}
+
+crmm_priv_pool_growth crmm_priv_pool_serve_direct(crmm_priv_pool *pool, crmm_priv_pool_cache *cache,
+                                                  crmm_stream handle, uint32_t size,
+                                                  uint32_t alignment, void **ptr)
+{
+    crmm_priv_pool_growth growth = CRMM_PRIV_POOL_GREW;
+    crmm_priv_extent_source sources[CRMM_PRIV_POOL_NEAR_SOURCES];
+    request req = request_for(pool, cache, handle, size, alignment);
+    size_t count = crmm_priv_pool_near_sources(&req, sources);
+
+    if (is_time_to_settle(pool, size)) {
+        /* What others had is clean then, and lies in one piece with its neighbours. */
+        crmm_priv_pool_settle_some(pool, cache->stream);
+    }
+    req.heap = lock_own(pool, cache);
+    void *found = crmm_priv_pool_take(&req, req.heap, sources, count, true);
+    if (found == NULL) {
+        found = crmm_priv_pool_take_others(&req, req.heap, true);
     }
     crmm_priv_pool_heap_unlock(req.heap);
     if (found == NULL && crmm_priv_pool_park_flush(cache)) {
-        found = crmm_priv_pool_look(&req, req.heap, is_direct);
+        found = crmm_priv_pool_look(&req, req.heap, true);
     }
-    if (found == NULL && !is_direct) {
-        found = crmm_priv_pool_depot_ask(&req, extra, &fetched);
-    }
-    *more = fetched;
     if (found == NULL) {
         req.is_thorough = true;
-        found = serve_cold(&req, is_direct, &growth);
+        found = serve_cold(&req, true, &growth);
     }
     *ptr = found;
     return growth;

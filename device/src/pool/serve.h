@@ -25,12 +25,17 @@
  * 6, in its own heap, and to 7.
  *
  * `more` blocks of the same size are fetched besides, if the heap has them at once, into `extra`;
- * `more` is set to how many. The block is marked as direct, or not, for the call that gives it
- * back. Without success `ptr` is set to NULL, and what is returned is for crmm_priv_pool_fail().
+ * `more` is set to how many. Without success `ptr` is set to NULL, and what is returned is for
+ * crmm_priv_pool_fail().
  */
 crmm_priv_pool_growth crmm_priv_pool_serve(crmm_priv_pool *pool, crmm_priv_pool_cache *cache,
-                                           crmm_stream handle, uint32_t size, uint32_t alignment,
-                                           bool is_direct, void **ptr, void **extra,
-                                           uint32_t *more);
+                                           crmm_stream handle, uint32_t size, void **ptr,
+                                           void **extra, uint32_t *more);
+
+/* The same for one block of a size that caches do not keep, or with an alignment of its own, which
+ * is marked so for the call that gives it back. */
+crmm_priv_pool_growth crmm_priv_pool_serve_direct(crmm_priv_pool *pool, crmm_priv_pool_cache *cache,
+                                                  crmm_stream handle, uint32_t size,
+                                                  uint32_t alignment, void **ptr);
 
 #endif

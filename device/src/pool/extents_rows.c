@@ -144,7 +144,9 @@ static uint32_t find_equal(row_search search, uint32_t tightest)
             crmm_priv_extents_set(search.extents, search.sources[i].owner);
         search.seeds = FEW_SEEDS;
         for (uint32_t bin = first; set != NULL && bin <= last; bin++) {
-            look_in_bin(&search, *bin_of(set, bin), search.sources[i].epoch);
+            if (*bin_of(set, bin) != NONE) {
+                look_in_bin(&search, *bin_of(set, bin), search.sources[i].epoch);
+            }
         }
     }
     return search.best;

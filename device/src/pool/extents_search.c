@@ -50,9 +50,8 @@ static inline void search_bin(const crmm_priv_extents *extents, uint32_t index, 
 }
 
 static inline void search_set(const crmm_priv_extents *extents, const crmm_priv_extent_set *set,
-                              const wanted *what, uint64_t epoch, candidate *best)
+                              const wanted *what, place at, uint64_t epoch, candidate *best)
 {
-    place at = place_of(what->size);
     uint32_t before = best->index;
 
     search_bin(extents, set->bins[at.row][at.column], what, epoch, best);
@@ -96,12 +95,13 @@ __attribute__((always_inline)) static inline uint32_t find_best(
     const crmm_priv_extents *extents, const wanted what, const crmm_priv_extent_source *sources,
     size_t source_count)
 {
+    const place at = place_of(what.size);
     candidate best = {.index = NONE, .size = UINT32_MAX, .at = UINT64_MAX};
 
     for (size_t i = 0; i < source_count; i++) {
         const crmm_priv_extent_set *set = crmm_priv_extents_set(extents, sources[i].owner);
         if (has_any(extents, set, sources[i].epoch)) {
-            search_set(extents, set, &what, sources[i].epoch, &best);
+            search_set(extents, set, &what, at, sources[i].epoch, &best);
         }
     }
     return best.index;

@@ -39,6 +39,7 @@ static bool clear_fences(crmm_priv_pool_stream *stream)
     for (size_t i = 0; i < CRMM_PRIV_POOL_FENCES && unused; i++) {
         events[i] = stream->fences[i].event;
         stream->fences[i] = (crmm_priv_fence){0};
+        stream->full_at = UINT64_MAX;
     }
     crmm_priv_spin_unlock(&stream->lock);
     for (size_t i = 0; i < CRMM_PRIV_POOL_FENCES; i++) {
@@ -124,7 +125,7 @@ static crmm_priv_pool_stream *new_stream(void)
     if (posix_memalign((void **)&stream, 64, sizeof(*stream)) != 0) {
         return NULL;
     }
-    *stream = (crmm_priv_pool_stream){.epoch = 1, .users = 1};
+    *stream = (crmm_priv_pool_stream){.epoch = 1, .users = 1, .full_at = UINT64_MAX};
     return stream;
 }
 
@@ -223,14 +224,30 @@ static crmm_priv_fence *newest_before(crmm_priv_pool_stream *stream, uint64_t ep
     return newest;
 }
 
+/* Mostly the one that was made free last. If that is not, and nothing was when this was complete,
+ * nothing is. */
 static crmm_priv_fence *find_free(crmm_priv_pool_stream *stream)
 {
-    for (size_t i = 0; i < CRMM_PRIV_POOL_FENCES; i++) {
+    uint64_t done = crmm_priv_pool_stream_done(stream);
+
+    if (is_free(stream, &stream->fences[stream->spare])) {
+        return &stream->fences[stream->spare];
+    }
+    for (uint32_t i = 0; i < CRMM_PRIV_POOL_FENCES && stream->full_at != done; i++) {
         if (is_free(stream, &stream->fences[i])) {
+            stream->spare = i;
             return &stream->fences[i];
         }
     }
+    stream->full_at = done;
     return NULL;
+}
+
+/* A fence that nothing depends on any more, or that was not recorded; the lock is held. */
+static void make_idle(crmm_priv_pool_stream *stream, crmm_priv_fence *fence)
+{
+    fence->state = CRMM_PRIV_FENCE_IDLE;
+    stream->spare = (uint32_t)(fence - stream->fences);
 }
 
 /* A fence to record next: one that nothing depends on. Where other threads are just recording the
@@ -243,16 +260,26 @@ static crmm_priv_fence *choose(crmm_priv_pool_stream *stream)
     return fence != NULL ? fence : newest_before(stream, UINT64_MAX);
 }
 
+/* The one before the latest, which nearly always is the newest before it. */
+static crmm_priv_fence *previous_to(crmm_priv_pool_stream *stream, const crmm_priv_fence *latest)
+{
+    crmm_priv_fence *previous = &stream->fences[stream->latest];
+    bool is_next = previous->users == 0 && previous->state == CRMM_PRIV_FENCE_RECORDED &&
+                   previous->epoch + 1 == latest->epoch;
+
+    return is_next ? previous : newest_before(stream, latest->epoch);
+}
+
 /* See that there is a fence for the next time: else the newest one before this, whose epoch this
  * one covers, is given up; the older ones stay, since they are complete first. The lock is held. */
 static void keep_a_spare(crmm_priv_pool_stream *stream, const crmm_priv_fence *latest)
 {
-    crmm_priv_fence *newest =
-        find_free(stream) == NULL ? newest_before(stream, latest->epoch) : NULL;
+    crmm_priv_fence *newest = find_free(stream) == NULL ? previous_to(stream, latest) : NULL;
 
     if (newest != NULL) {
-        newest->state = CRMM_PRIV_FENCE_IDLE;
+        make_idle(stream, newest);
     }
+    stream->latest = (uint32_t)(latest - stream->fences);
 }
 
 /* Make the event where there is none, close the epoch, record. A CUDA error code, or 0. */
@@ -302,11 +329,13 @@ int crmm_priv_pool_stream_fence(crmm_priv_pool_streams *streams, crmm_priv_pool_
         code = record(streams, stream, handle, fence, &epoch);
         uint64_t number = __atomic_add_fetch(&streams->records, 1, __ATOMIC_RELAXED);
         crmm_priv_spin_lock(&stream->lock);
-        fence->state = code == 0 ? CRMM_PRIV_FENCE_RECORDED : CRMM_PRIV_FENCE_IDLE;
         fence->epoch = epoch;
         fence->number = number;
         if (code == 0) {
+            fence->state = CRMM_PRIV_FENCE_RECORDED;
             keep_a_spare(stream, fence);
+        } else {
+            make_idle(stream, fence);
         }
         crmm_priv_spin_unlock(&stream->lock);
         if (code == 0) {

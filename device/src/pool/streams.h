@@ -62,6 +62,10 @@ typedef struct crmm_priv_pool_stream {
     uint64_t fenced;            /* the newest epoch with a fence */
     uint32_t late; /* times in a row that it was not complete when it was asked about */
     crmm_priv_spin lock;
+    /* So that most often no fence is looked for; guarded by the lock. */
+    uint32_t spare;   /* the one that was free last */
+    uint32_t latest;  /* the one that was recorded last */
+    uint64_t full_at; /* what was complete when none was free; UINT64_MAX: that was not so */
     crmm_priv_fence fences[CRMM_PRIV_POOL_FENCES];
 } crmm_priv_pool_stream;
 

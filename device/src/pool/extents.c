@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "extents_bins.h"
+#include "extents_free.h"
 #include "extents_states.h"
 #include "extents_table.h"
 

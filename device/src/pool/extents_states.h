@@ -16,18 +16,4 @@ void crmm_priv_extents_make(crmm_priv_extents *extents, uint32_t index, crmm_pri
 /* The reverse, whatever the state. */
 void crmm_priv_extents_unmake(crmm_priv_extents *extents, uint32_t index);
 
-/* The same for a free extent, of an owner for whom there is a set. */
-void crmm_priv_extents_make_free(crmm_priv_extents *extents, uint32_t index, uint16_t owner,
-                                 uint64_t epoch);
-
-/* The same for a part of what was one extent before, which stood behind `older` by age: so that it
- * is as old as that was. */
-void crmm_priv_extents_make_part(crmm_priv_extents *extents, uint32_t index, uint16_t owner,
-                                 uint64_t epoch, uint32_t older);
-void crmm_priv_extents_unmake_free(crmm_priv_extents *extents, uint32_t index);
-
-/* A free extent loses `size` granules at its front, and is not all that. It keeps its place among
- * the owner's by age. */
-void crmm_priv_extents_shorten_free(crmm_priv_extents *extents, uint32_t index, uint32_t size);
-
 #endif

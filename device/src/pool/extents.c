@@ -130,6 +130,19 @@ static void insert_after(crmm_priv_extents *extents, uint32_t index, uint32_t ot
     previous->after = index;
 }
 
+/* An extent is not between its neighbours any more. */
+static void unlink_neighbours(crmm_priv_extents *extents, uint32_t index)
+{
+    const crmm_priv_extent *extent = get(extents, index);
+
+    if (extent->before != NONE) {
+        get(extents, extent->before)->after = extent->after;
+    }
+    if (extent->after != NONE) {
+        get(extents, extent->after)->before = extent->before;
+    }
+}
+
 /* An extent, in no list any more, swallows the one that follows it, in none either. */
 static void swallow_next(crmm_priv_extents *extents, uint32_t index)
 {
@@ -137,10 +150,7 @@ static void swallow_next(crmm_priv_extents *extents, uint32_t index)
     uint32_t victim = extent->after;
 
     extent->size += get(extents, victim)->size;
-    extent->after = get(extents, victim)->after;
-    if (extent->after != NONE) {
-        get(extents, extent->after)->before = index;
-    }
+    unlink_neighbours(extents, victim);
     delete_extent(extents, victim);
 }
 
@@ -150,18 +160,58 @@ static uint16_t joint_owner(const crmm_priv_extents *extents, uint16_t one, uint
     if (one == other) {
         return one;
     }
-    if (extents->solo == 0) {
-        return UINT16_MAX;
-    }
     if (one == CRMM_PRIV_POOL_CLEAN && other == extents->solo) {
         return other;
     }
     return other == CRMM_PRIV_POOL_CLEAN && one == extents->solo ? one : UINT16_MAX;
 }
 
-/* An extent that is in no list becomes free, joined with its neighbours. */
-static void free_and_join(crmm_priv_extents *extents, uint32_t index, uint16_t owner,
-                          uint64_t epoch)
+/* A free extent takes in the one before it or after it, which is in no list. */
+static void take_in(crmm_priv_extents *extents, uint32_t index, uint32_t other)
+{
+    const crmm_priv_extent *extent = get(extents, index);
+    const crmm_priv_extent *gone = get(extents, other);
+    uint64_t at = extent->at < gone->at ? extent->at : gone->at;
+
+    crmm_priv_extents_resize_free(extents, index, at, extent->size + gone->size);
+    unlink_neighbours(extents, other);
+    delete_extent(extents, other);
+}
+
+static bool is_free_of(const crmm_priv_extents *extents, uint32_t index, uint16_t owner)
+{
+    const crmm_priv_extent *extent = get(extents, index);
+
+    return extent->state == CRMM_PRIV_POOL_FREE && extent->owner == owner;
+}
+
+/* An extent that is in no list becomes free, joined with neighbours of the same owner: one of these
+ * takes it in. */
+static void free_among_own(crmm_priv_extents *extents, uint32_t index, uint16_t owner,
+                           uint64_t epoch)
+{
+    uint32_t before = get(extents, index)->before;
+    uint32_t after = get(extents, index)->after;
+    uint32_t into = before;
+
+    if (!is_free_of(extents, before, owner)) {
+        into = after;
+    } else if (is_free_of(extents, after, owner)) {
+        epoch = get(extents, after)->epoch > epoch ? get(extents, after)->epoch : epoch;
+        crmm_priv_extents_unmake_free(extents, after);
+        swallow_next(extents, index);
+    }
+    if (!is_free_of(extents, into, owner)) {
+        crmm_priv_extents_make_free(extents, index, owner, epoch);
+        return;
+    }
+    take_in(extents, into, index);
+    crmm_priv_extents_renew_free(extents, into, epoch);
+}
+
+/* The same where there is a lone stream, to whose memory clean memory is joined. */
+static void free_and_join_any(crmm_priv_extents *extents, uint32_t index, uint16_t owner,
+                              uint64_t epoch)
 {
     for (;;) {
         const crmm_priv_extent *extent = get(extents, index);
@@ -192,6 +242,16 @@ static void free_and_join(crmm_priv_extents *extents, uint32_t index, uint16_t o
         owner = joint;
     }
     crmm_priv_extents_make_free(extents, index, owner, epoch);
+}
+
+static void free_and_join(crmm_priv_extents *extents, uint32_t index, uint16_t owner,
+                          uint64_t epoch)
+{
+    if (extents->solo == 0) {
+        free_among_own(extents, index, owner, epoch);
+    } else {
+        free_and_join_any(extents, index, owner, epoch);
+    }
 }
 
 /* ---- chunks ---- */
@@ -259,7 +319,8 @@ static uint32_t take_front(crmm_priv_extents *extents, uint32_t index, uint32_t 
     get(extents, taken)->at = get(extents, index)->at;
     get(extents, taken)->size = size;
     insert_before(extents, taken, index);
-    crmm_priv_extents_shorten_free(extents, index, size);
+    crmm_priv_extents_resize_free(extents, index, get(extents, index)->at + size,
+                                  get(extents, index)->size - size);
     crmm_priv_extents_make_used(extents, taken);
     return taken;
 }

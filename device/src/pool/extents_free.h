@@ -156,19 +156,42 @@ static inline void crmm_priv_extents_unmake_free(crmm_priv_extents *extents, uin
     extents->free_granules -= extent->size;
 }
 
-/* A free extent loses `size` granules at its front, and is not all that. It keeps its place among
- * the owner's by age. */
-static inline void crmm_priv_extents_shorten_free(crmm_priv_extents *extents, uint32_t index,
-                                                  uint32_t size)
+/* A free extent begins elsewhere, or is longer or shorter. It keeps its place among the owner's by
+ * age, and in its bin if that is still the right one. */
+static inline void crmm_priv_extents_resize_free(crmm_priv_extents *extents, uint32_t index,
+                                                 uint64_t at, uint32_t size)
+{
+    crmm_priv_extent *extent = get(extents, index);
+    crmm_priv_extent_set *set = extents->sets[extent->owner];
+    uint64_t more = (uint64_t)size - extent->size;
+
+    extent->at = at;
+    extents->free_granules += more;
+    if (number_of(place_of(size)) == number_of(place_of(extent->size))) {
+        set->granules += more;
+        extent->size = size;
+        return;
+    }
+    unlink_bin(extents, set, index);
+    extent->size = size;
+    link_bin(extents, set, index);
+}
+
+/* Something was given back to a free extent in an epoch. */
+static inline void crmm_priv_extents_renew_free(crmm_priv_extents *extents, uint32_t index,
+                                                uint64_t epoch)
 {
     crmm_priv_extent *extent = get(extents, index);
     crmm_priv_extent_set *set = extents->sets[extent->owner];
 
-    unlink_bin(extents, set, index);
-    extent->at += size;
-    extent->size -= size;
-    link_bin(extents, set, index);
-    extents->free_granules -= size;
+    if (epoch <= extent->epoch) {
+        return;
+    }
+    extent->epoch = epoch;
+    if (extent->owner != CRMM_PRIV_POOL_CLEAN && set->newest != index) {
+        unlink_age(extents, set, index);
+        link_age(extents, set, index, place_of_epoch(extents, set, epoch));
+    }
 }
 
 #endif

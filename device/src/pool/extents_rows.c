@@ -130,13 +130,13 @@ static uint32_t find_around(row_search search, uint32_t least, uint32_t most, in
     return search.best;
 }
 
-/* The same where an extent suffices: around those that fit equally well. They are in few bins. */
+/* The same where an extent suffices: around those that fit equally well, which are in few bins, and
+ * of each source the ones that came to be free last. */
 static uint32_t find_equal(row_search search, uint32_t tightest)
 {
     search.least = get(search.extents, tightest)->size;
     search.most = search.least + search.least / EQUAL_SHARE;
     search.visits = FEW_VISITS;
-    search.best = first_of_row(&search, tightest);
     uint32_t first = number_of(place_of(search.least));
     uint32_t last = number_of(place_of(search.most));
     for (size_t i = 0; i < search.source_count; i++) {
@@ -149,7 +149,7 @@ static uint32_t find_equal(row_search search, uint32_t tightest)
             }
         }
     }
-    return search.best;
+    return search.best != NONE ? search.best : tightest;
 }
 
 /* Whether a block fills an extent that nothing free lies before. */

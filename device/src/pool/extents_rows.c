@@ -5,7 +5,7 @@
 #include "extents_bins.h"
 
 enum {
-    FEW_SEEDS = 4,    /* extents of a source that suffice, whose rows are looked at */
+    FEW_SEEDS = 2,    /* extents of a source that suffice, whose rows are looked at */
     MOST_SEEDS = 64,  /* the same where none suffices by itself */
     LEAST_SHARE = 4,  /* of the size: what one of those has at least */
     EQUAL_SHARE = 32, /* extents that differ by less fit equally well */

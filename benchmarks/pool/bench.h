@@ -14,6 +14,7 @@ struct task_class;
 typedef enum stream_sharing {
     STREAMS_OWN,    /* each thread has its own */
     STREAMS_SHARED, /* all threads use the same */
+    STREAMS_LEGACY, /* the one of CUDA's that every program has */
 } stream_sharing;
 
 /* One thing to measure: a workload with its parameters. */

@@ -41,7 +41,8 @@ bench_case case_pair(size_t bytes, size_t threads, stream_sharing sharing)
 {
     bench_case made = common("W1", &pair_task, threads);
 
-    (void)snprintf(made.name, sizeof(made.name), "pair %zu KiB", bytes / KIB);
+    (void)snprintf(made.name, sizeof(made.name), "%s %zu KiB",
+                   sharing == STREAMS_LEGACY ? "legacy pair of" : "pair", bytes / KIB);
     made.unit = "pair";
     made.parameter = bytes;
     made.sharing = sharing;
@@ -192,6 +193,9 @@ static void add_with_threads(case_list *to, const arguments *as, size_t threads)
         if (threads > 1) {
             add(to, as, case_pair(sizes[i], threads, STREAMS_SHARED));
         }
+    }
+    if (threads == 1) {
+        add(to, as, case_pair(KIB, threads, STREAMS_LEGACY));
     }
     add(to, as, case_random(MIB, threads));
     add(to, as, case_random(64 * MIB, threads));

@@ -24,7 +24,16 @@ static double held_over_live(const result *of)
 
 static const char *sharing_of(const bench_case *of)
 {
-    return of->threads == 1 ? "-" : of->sharing == STREAMS_OWN ? "own" : "shared";
+    static const char *const names[] = {
+        [STREAMS_OWN] = "own", [STREAMS_SHARED] = "shared", [STREAMS_LEGACY] = "legacy"};
+
+    return names[of->sharing];
+}
+
+/* In the table: one thread's own say nothing. */
+static const char *shown_sharing(const bench_case *of)
+{
+    return of->threads == 1 && of->sharing == STREAMS_OWN ? "-" : sharing_of(of);
 }
 
 /* ---- table ---- */
@@ -51,7 +60,7 @@ void report_row(FILE *to, const result *of, const result *reference)
     const bench_case *what = of->of;
 
     (void)fprintf(to, "%-3s %-29s %-4s %7zu %-7s %-15s", what->workload, what->name, what->unit,
-                  what->threads, sharing_of(what), of->allocator);
+                  what->threads, shown_sharing(what), of->allocator);
     if (of->why[0] != '\0') {
         (void)fprintf(to, " left out: %s\n", of->why);
         return;
@@ -118,7 +127,7 @@ void report_json_row(FILE *to, const result *of, const result *reference, bool i
                   "%s\n    {\"workload\": \"%s\", \"case\": \"%s\", \"unit\": \"%s\", "
                   "\"threads\": %zu, \"streams\": \"%s\", \"allocator\": ",
                   is_first ? "" : ",", what->workload, what->name, what->unit, what->threads,
-                  what->sharing == STREAMS_OWN ? "own" : "shared");
+                  sharing_of(what));
     json_text(to, of->allocator);
     (void)fprintf(to, ", \"left_out\": ");
     if (is_good) {

@@ -208,10 +208,11 @@ static bool wait_all(team *self, double seconds)
 
 static void make_streams(team *self)
 {
-    self->stream_count =
-        self->of->sharing == STREAMS_SHARED ? self->of->streams : self->of->streams * self->count;
+    bool is_own = self->of->sharing == STREAMS_OWN;
+
+    self->stream_count = is_own ? self->of->streams * self->count : self->of->streams;
     self->streams = worker_zeroed(self->stream_count, sizeof(crmm_stream));
-    for (size_t i = 0; i < self->stream_count; i++) {
+    for (size_t i = 0; i < self->stream_count && self->of->sharing != STREAMS_LEGACY; i++) {
         self->streams[i] = streams_create();
     }
 }
@@ -219,7 +220,7 @@ static void make_streams(team *self)
 static worker *make_worker(team *all, size_t number, crmm_resource *resource)
 {
     worker *made = aligned_alloc(128, sizeof(*made));
-    size_t first = all->of->sharing == STREAMS_SHARED ? 0 : number * all->of->streams;
+    size_t first = all->of->sharing == STREAMS_OWN ? number * all->of->streams : 0;
 
     if (made == NULL) {
         bench_fail("no host memory");
@@ -337,7 +338,9 @@ void team_end(team *self)
         free(self->workers[i]);
     }
     for (size_t i = 0; i < self->stream_count; i++) {
-        streams_destroy(self->streams[i]);
+        if (self->streams[i] != NULL) { /* the legacy stream */
+            streams_destroy(self->streams[i]);
+        }
     }
     (void)sem_destroy(&self->done);
     (void)pthread_barrier_destroy(&self->start);

@@ -131,8 +131,9 @@ __attribute__((noinline)) static crmm_status allocate_slow(crmm_priv_pool *pool,
 }
 
 /* Large blocks, and those with an alignment of their own. */
-static crmm_status allocate_uncached_for(crmm_priv_pool *pool, crmm_stream stream, uint64_t id,
-                                         size_t bytes, size_t alignment, void **ptr)
+__attribute__((always_inline)) static inline crmm_status allocate_uncached_for(
+    crmm_priv_pool *pool, crmm_stream stream, uint64_t id, size_t bytes, size_t alignment,
+    void **ptr)
 {
     if (crmm_priv_pool_is_forked(pool) || !crmm_priv_is_stream_id(id)) {
         return crmm_priv_pool_refuse(pool, stream, bytes, crmm_priv_stream_id_code(id));

@@ -31,15 +31,10 @@ static inline place place_of(uint32_t size)
                    .column = (size >> (highest - 5)) & (CRMM_PRIV_POOL_COLUMNS - 1)};
 }
 
-/* Bins by their number, in the order of sizes. */
+/* A bin by its number, in the order of sizes. */
 static inline uint32_t number_of(place at)
 {
     return at.row * CRMM_PRIV_POOL_COLUMNS + at.column;
-}
-
-static inline const uint32_t *bin_of(const crmm_priv_extent_set *set, uint32_t number)
-{
-    return &set->bins[number / CRMM_PRIV_POOL_COLUMNS][number % CRMM_PRIV_POOL_COLUMNS];
 }
 
 /* The smallest size that belongs into a bin. */

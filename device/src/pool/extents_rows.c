@@ -8,7 +8,6 @@ enum {
     FEW_SEEDS = 2,    /* extents of a source that suffice, whose rows are looked at */
     MOST_SEEDS = 64,  /* the same where none suffices by itself */
     LEAST_SHARE = 4,  /* of the size: what one of those has at least */
-    EQUAL_SHARE = 32, /* extents that differ by less fit equally well */
     FEW_VISITS = 64,  /* extents looked at in all, so that no call takes long */
     MOST_VISITS = 512 /* the same where none suffices by itself */
 };
@@ -18,9 +17,9 @@ typedef struct row_search {
     const crmm_priv_extent_source *sources;
     size_t source_count;
     uint32_t size;
-    uint32_t least, most; /* sizes of seeds */
-    int seeds, visits;    /* that are left */
-    uint32_t best;        /* the first extent of the lowest row */
+    uint32_t least;    /* size of a seed */
+    int seeds, visits; /* that are left */
+    uint32_t best;     /* the first extent of the lowest row */
 } row_search;
 
 static bool is_of_source(row_search *search, uint32_t index)
@@ -87,8 +86,7 @@ static void look_in_bin(row_search *search, uint32_t index, uint64_t epoch)
          index = get(search->extents, index)->bin_after) {
         const crmm_priv_extent *extent = get(search->extents, index);
         search->visits--;
-        if (extent->size >= search->least && extent->size <= search->most &&
-            extent->epoch <= epoch) {
+        if (extent->size >= search->least && extent->epoch <= epoch) {
             search->seeds--;
             look_around(search, index);
         }
@@ -104,8 +102,7 @@ static void look_in_set(row_search *search, const crmm_priv_extent_set *set, uin
         uint32_t columns = set->columns[row] & (row == at.row ? ~0u << at.column : ~0u);
         for (; columns != 0; columns &= columns - 1) {
             uint32_t column = (uint32_t)__builtin_ctz(columns);
-            if (search->seeds == 0 || search->visits <= 0 ||
-                smallest_in(row, column) > search->most) {
+            if (search->seeds == 0 || search->visits <= 0) {
                 return;
             }
             look_in_bin(search, set->bins[row][column], epoch);
@@ -113,11 +110,10 @@ static void look_in_set(row_search *search, const crmm_priv_extent_set *set, uin
     }
 }
 
-/* Look around extents of these sizes, the smallest ones of each source first. */
-static uint32_t find_around(row_search search, uint32_t least, uint32_t most, int seeds, int visits)
+/* Look around extents of at least a size, the smallest ones of each source first. */
+static uint32_t find_around(row_search search, uint32_t least, int seeds, int visits)
 {
     search.least = least;
-    search.most = most;
     search.visits = visits;
     for (size_t i = 0; i < search.source_count; i++) {
         const crmm_priv_extent_set *set =
@@ -130,23 +126,19 @@ static uint32_t find_around(row_search search, uint32_t least, uint32_t most, in
     return search.best;
 }
 
-/* The same where an extent suffices: around those that fit equally well, which are in few bins, and
- * of each source the ones that came to be free last. */
+/* The same where an extent suffices: around those of its bin, which fit equally well, and of each
+ * source the ones that came to be free last. */
 static uint32_t find_equal(row_search search, uint32_t tightest)
 {
     search.least = get(search.extents, tightest)->size;
-    search.most = search.least + search.least / EQUAL_SHARE;
     search.visits = FEW_VISITS;
-    uint32_t first = number_of(place_of(search.least));
-    uint32_t last = number_of(place_of(search.most));
+    const place at = place_of(search.least);
     for (size_t i = 0; i < search.source_count; i++) {
         const crmm_priv_extent_set *set =
             crmm_priv_extents_set(search.extents, search.sources[i].owner);
         search.seeds = FEW_SEEDS;
-        for (uint32_t bin = first; set != NULL && bin <= last; bin++) {
-            if (*bin_of(set, bin) != NONE) {
-                look_in_bin(&search, *bin_of(set, bin), search.sources[i].epoch);
-            }
+        if (set != NULL && set->bins[at.row][at.column] != NONE) {
+            look_in_bin(&search, set->bins[at.row][at.column], search.sources[i].epoch);
         }
     }
     return search.best != NONE ? search.best : tightest;
@@ -170,7 +162,7 @@ uint32_t crmm_priv_extents_find_row(const crmm_priv_extents *extents, uint32_t s
     uint32_t tightest = crmm_priv_extents_find_tightest(extents, size, sources, source_count);
 
     if (tightest == NONE) {
-        return find_around(search, size / LEAST_SHARE, UINT32_MAX, MOST_SEEDS, MOST_VISITS);
+        return find_around(search, size / LEAST_SHARE, MOST_SEEDS, MOST_VISITS);
     }
     if (!is_lowest_first && fills_all(extents, tightest, size)) {
         return tightest;
@@ -178,6 +170,6 @@ uint32_t crmm_priv_extents_find_row(const crmm_priv_extents *extents, uint32_t s
     if (!is_lowest_first) {
         return find_equal(search, tightest);
     }
-    uint32_t first = find_around(search, size, UINT32_MAX, FEW_SEEDS, FEW_VISITS);
+    uint32_t first = find_around(search, size, FEW_SEEDS, FEW_VISITS);
     return first != NONE ? first : tightest;
 }

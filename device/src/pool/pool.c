@@ -19,11 +19,12 @@ uint64_t crmm_priv_pool_next_serial(void)
 /* ---- the process ---- */
 
 static pthread_once_t watch = PTHREAD_ONCE_INIT;
-static uint64_t generation; /* a forked child has a higher one than its parent */
+uint64_t crmm_priv_pool_known_generation;
 
 static void note_fork(void)
 {
-    __atomic_store_n(&generation, generation + 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&crmm_priv_pool_known_generation, crmm_priv_pool_known_generation + 1,
+                     __ATOMIC_RELAXED);
     crmm_priv_pool_forget_caches();
 }
 
@@ -35,12 +36,7 @@ static void handle_forks(void)
 uint64_t crmm_priv_pool_generation(void)
 {
     (void)pthread_once(&watch, handle_forks);
-    return __atomic_load_n(&generation, __ATOMIC_RELAXED);
-}
-
-bool crmm_priv_pool_is_forked(const crmm_priv_pool *pool)
-{
-    return pool->generation != __atomic_load_n(&generation, __ATOMIC_RELAXED);
+    return __atomic_load_n(&crmm_priv_pool_known_generation, __ATOMIC_RELAXED);
 }
 
 /* ---- heaps ---- */

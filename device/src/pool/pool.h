@@ -122,10 +122,14 @@ static inline const char *crmm_priv_pool_name(const crmm_priv_pool *pool)
 
 /* The number of this process: a forked child has a higher one than its parent. */
 uint64_t crmm_priv_pool_generation(void);
+extern uint64_t crmm_priv_pool_known_generation; /* the same, after the first call */
 
 /* Whether this is a forked child of the process that made the pool: its locks may be held by
  * threads that the child has not, and its memory is CUDA's. */
-bool crmm_priv_pool_is_forked(const crmm_priv_pool *pool);
+static inline bool crmm_priv_pool_is_forked(const crmm_priv_pool *pool)
+{
+    return pool->generation != __atomic_load_n(&crmm_priv_pool_known_generation, __ATOMIC_RELAXED);
+}
 
 /* Upstream, for one call of it, which is counted. */
 static inline crmm_resource *crmm_priv_pool_call_upstream(crmm_priv_pool *pool)

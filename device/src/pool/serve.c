@@ -48,18 +48,15 @@ static void move_thread(crmm_priv_pool *pool, crmm_priv_pool_cache *cache)
     pthread_mutex_unlock(&pool->mutex);
 }
 
-/* Lock the heap that a thread takes from. Threads that hand it over to each other often part: what
- * costs is not the lock but that all of the heap's memory moves between processors. */
-static crmm_priv_pool_heap *lock_own(crmm_priv_pool *pool, crmm_priv_pool_cache *cache)
+/* Another thread had the heap last. Those that hand it over to each other often part: what costs is
+ * not the lock but that all of the heap's memory moves between processors. The heap is locked, and
+ * so is the one that this thread takes from afterwards. */
+__attribute__((noinline)) static crmm_priv_pool_heap *note_collision(crmm_priv_pool *pool,
+                                                                     crmm_priv_pool_cache *cache,
+                                                                     crmm_priv_pool_heap *heap)
 {
     crmm_priv_pool_thread *self = cache->thread;
-    crmm_priv_pool_heap *heap = crmm_priv_pool_heap_of(pool, cache->heap);
 
-    crmm_priv_pool_heap_lock(heap);
-    if (heap->last == self) {
-        self->collisions -= self->collisions > 0;
-        return heap;
-    }
     heap->last = self;
     self->collisions += COLLISION;
     if (self->collisions < CROWDED || pool->most_heaps == 1) {
@@ -71,6 +68,20 @@ static crmm_priv_pool_heap *lock_own(crmm_priv_pool *pool, crmm_priv_pool_cache 
     heap = crmm_priv_pool_heap_of(pool, cache->heap);
     crmm_priv_pool_heap_lock(heap);
     heap->last = self;
+    return heap;
+}
+
+/* Lock the heap that a thread takes from. */
+static inline crmm_priv_pool_heap *lock_own(crmm_priv_pool *pool, crmm_priv_pool_cache *cache)
+{
+    crmm_priv_pool_thread *self = cache->thread;
+    crmm_priv_pool_heap *heap = crmm_priv_pool_heap_of(pool, cache->heap);
+
+    crmm_priv_pool_heap_lock(heap);
+    if (__builtin_expect(heap->last != self, 0)) {
+        return note_collision(pool, cache, heap);
+    }
+    self->collisions -= self->collisions > 0;
     return heap;
 }
 

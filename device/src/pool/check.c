@@ -62,10 +62,12 @@ static bool check_bin(const crmm_priv_extents *extents, uint32_t owner, uint32_t
     const crmm_priv_extent_set *set = extents->sets[owner];
     uint32_t before = 0;
 
-    if ((set->bins[row][column] != 0) != ((set->columns[row] >> column & 1) != 0)) {
+    if ((set->bins[row * CRMM_PRIV_POOL_COLUMNS + column] != 0) !=
+        ((set->columns[row] >> column & 1) != 0)) {
         return wrong(why, size, "owner %u: bit of bin %u, %u", owner, row, column);
     }
-    for (uint32_t i = set->bins[row][column]; i != 0; i = extents->all[i].bin_after) {
+    for (uint32_t i = set->bins[row * CRMM_PRIV_POOL_COLUMNS + column]; i != 0;
+         i = extents->all[i].bin_after) {
         const crmm_priv_extent *extent = &extents->all[i];
         uint32_t smallest = row == 0 ? column : (32 + column) << (row - 1);
         uint32_t step = row == 0 ? 1 : 1u << (row - 1);

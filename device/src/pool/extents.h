@@ -58,7 +58,7 @@ typedef struct crmm_priv_extent_set {
     uint32_t oldest, newest; /* not kept for clean ones */
     uint32_t rows;           /* bit r: columns[r] is not 0 */
     uint32_t columns[CRMM_PRIV_POOL_ROWS];
-    uint32_t bins[CRMM_PRIV_POOL_ROWS][CRMM_PRIV_POOL_COLUMNS];
+    uint32_t bins[CRMM_PRIV_POOL_ROWS * CRMM_PRIV_POOL_COLUMNS]; /* row by row */
 } crmm_priv_extent_set;
 
 typedef struct crmm_priv_extent_slot {

@@ -16,25 +16,28 @@ static inline crmm_priv_extent *get(const crmm_priv_extents *extents, uint32_t i
     return &extents->all[index];
 }
 
-typedef struct place {
-    uint32_t row, column;
-} place;
-
-/* Sizes below 32 have a bin each; above, each doubling has 32. */
-static inline place place_of(uint32_t size)
+/* Bins by their number, in the order of sizes: those below 32 have one each; above, each doubling
+ * has 32. */
+static inline uint32_t bin_of(uint32_t size)
 {
-    if (size < CRMM_PRIV_POOL_COLUMNS) {
-        return (place){.row = 0, .column = size};
-    }
-    uint32_t highest = 31u - (uint32_t)__builtin_clz(size);
-    return (place){.row = highest - 4,
-                   .column = (size >> (highest - 5)) & (CRMM_PRIV_POOL_COLUMNS - 1)};
+    uint32_t shift = 26u - (uint32_t)__builtin_clz(size | CRMM_PRIV_POOL_COLUMNS);
+
+    return shift * CRMM_PRIV_POOL_COLUMNS + (size >> shift);
 }
 
-/* A bin by its number, in the order of sizes. */
-static inline uint32_t number_of(place at)
+static inline uint32_t row_of(uint32_t bin)
 {
-    return at.row * CRMM_PRIV_POOL_COLUMNS + at.column;
+    return bin / CRMM_PRIV_POOL_COLUMNS;
+}
+
+static inline uint32_t column_of(uint32_t bin)
+{
+    return bin % CRMM_PRIV_POOL_COLUMNS;
+}
+
+static inline uint32_t bin_at(uint32_t row, uint32_t column)
+{
+    return row * CRMM_PRIV_POOL_COLUMNS + column;
 }
 
 /* The smallest size that belongs into a bin. */

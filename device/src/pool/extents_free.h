@@ -15,17 +15,18 @@
 static inline void link_bin(crmm_priv_extents *extents, crmm_priv_extent_set *set, uint32_t index)
 {
     crmm_priv_extent *extent = get(extents, index);
-    place at = place_of(extent->size);
-    uint32_t *bin = &set->bins[at.row][at.column];
+    uint32_t bin = bin_of(extent->size);
+    uint32_t next = set->bins[bin];
 
     extent->bin_before = NONE;
-    extent->bin_after = *bin;
-    if (*bin != NONE) {
-        get(extents, *bin)->bin_before = index;
+    extent->bin_after = next;
+    if (next != NONE) {
+        get(extents, next)->bin_before = index;
+    } else {
+        set->rows |= 1u << row_of(bin);
+        set->columns[row_of(bin)] |= 1u << column_of(bin);
     }
-    *bin = index;
-    set->rows |= 1u << at.row;
-    set->columns[at.row] |= 1u << at.column;
+    set->bins[bin] = index;
     set->granules += extent->size;
 }
 
@@ -41,12 +42,12 @@ static inline void unlink_bin(crmm_priv_extents *extents, crmm_priv_extent_set *
         get(extents, extent->bin_before)->bin_after = extent->bin_after;
         return;
     }
-    place at = place_of(extent->size);
-    set->bins[at.row][at.column] = extent->bin_after;
+    uint32_t bin = bin_of(extent->size);
+    set->bins[bin] = extent->bin_after;
     if (extent->bin_after == NONE) {
-        set->columns[at.row] &= ~(1u << at.column);
-        if (set->columns[at.row] == 0) {
-            set->rows &= ~(1u << at.row);
+        set->columns[row_of(bin)] &= ~(1u << column_of(bin));
+        if (set->columns[row_of(bin)] == 0) {
+            set->rows &= ~(1u << row_of(bin));
         }
     }
 }
@@ -167,7 +168,7 @@ static inline void crmm_priv_extents_resize_free(crmm_priv_extents *extents, uin
 
     extent->at = at;
     extents->free_granules += more;
-    if (number_of(place_of(size)) == number_of(place_of(extent->size))) {
+    if (bin_of(size) == bin_of(extent->size)) {
         set->granules += more;
         extent->size = size;
         return;

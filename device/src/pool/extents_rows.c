@@ -95,17 +95,18 @@ static void look_in_bin(row_search *search, uint32_t index, uint64_t epoch)
 
 static void look_in_set(row_search *search, const crmm_priv_extent_set *set, uint64_t epoch)
 {
-    const place at = place_of(search->least);
+    const uint32_t least = bin_of(search->least);
 
-    for (uint32_t rows = set->rows & (~0u << at.row); rows != 0; rows &= rows - 1) {
+    for (uint32_t rows = set->rows & (~0u << row_of(least)); rows != 0; rows &= rows - 1) {
         uint32_t row = (uint32_t)__builtin_ctz(rows);
-        uint32_t columns = set->columns[row] & (row == at.row ? ~0u << at.column : ~0u);
+        uint32_t columns =
+            set->columns[row] & (row == row_of(least) ? ~0u << column_of(least) : ~0u);
         for (; columns != 0; columns &= columns - 1) {
             uint32_t column = (uint32_t)__builtin_ctz(columns);
             if (search->seeds == 0 || search->visits <= 0) {
                 return;
             }
-            look_in_bin(search, set->bins[row][column], epoch);
+            look_in_bin(search, set->bins[bin_at(row, column)], epoch);
         }
     }
 }
@@ -132,13 +133,13 @@ static uint32_t find_equal(row_search search, uint32_t tightest)
 {
     search.least = get(search.extents, tightest)->size;
     search.visits = FEW_VISITS;
-    const place at = place_of(search.least);
+    const uint32_t bin = bin_of(search.least);
     for (size_t i = 0; i < search.source_count; i++) {
         const crmm_priv_extent_set *set =
             crmm_priv_extents_set(search.extents, search.sources[i].owner);
         search.seeds = FEW_SEEDS;
-        if (set != NULL && set->bins[at.row][at.column] != NONE) {
-            look_in_bin(&search, set->bins[at.row][at.column], search.sources[i].epoch);
+        if (set != NULL && set->bins[bin] != NONE) {
+            look_in_bin(&search, set->bins[bin], search.sources[i].epoch);
         }
     }
     return search.best != NONE ? search.best : tightest;

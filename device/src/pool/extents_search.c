@@ -50,18 +50,18 @@ static inline void search_bin(const crmm_priv_extents *extents, uint32_t index, 
 }
 
 static inline void search_set(const crmm_priv_extents *extents, const crmm_priv_extent_set *set,
-                              const wanted *what, place at, uint64_t epoch, candidate *best)
+                              const wanted *what, uint32_t bin, uint64_t epoch, candidate *best)
 {
     uint32_t before = best->index;
 
-    search_bin(extents, set->bins[at.row][at.column], what, epoch, best);
+    search_bin(extents, set->bins[bin], what, epoch, best);
     if (best->index != before) {
         return;
     }
     /* The bins above hold larger extents only; the first one with a fit has the tightest. */
-    uint32_t columns = set->columns[at.row] & (uint32_t)(~(uint64_t)0 << (at.column + 1));
-    uint32_t rows = set->rows & (~0u << (at.row + 1));
-    uint32_t row = at.row;
+    uint32_t row = row_of(bin);
+    uint32_t columns = set->columns[row] & (uint32_t)(~(uint64_t)0 << (column_of(bin) + 1));
+    uint32_t rows = set->rows & (~0u << (row + 1));
 
     for (;;) {
         for (; columns != 0; columns &= columns - 1) {
@@ -69,7 +69,7 @@ static inline void search_set(const crmm_priv_extents *extents, const crmm_priv_
             if (smallest_in(row, column) >= best->size) {
                 return;
             }
-            search_bin(extents, set->bins[row][column], what, epoch, best);
+            search_bin(extents, set->bins[bin_at(row, column)], what, epoch, best);
             if (best->index != before) {
                 return;
             }
@@ -95,13 +95,13 @@ __attribute__((always_inline)) static inline uint32_t find_best(
     const crmm_priv_extents *extents, const wanted what, const crmm_priv_extent_source *sources,
     size_t source_count)
 {
-    const place at = place_of(what.size);
+    const uint32_t bin = bin_of(what.size);
     candidate best = {.index = NONE, .size = UINT32_MAX, .at = UINT64_MAX};
 
     for (size_t i = 0; i < source_count; i++) {
         const crmm_priv_extent_set *set = crmm_priv_extents_set(extents, sources[i].owner);
         if (has_any(extents, set, sources[i].epoch)) {
-            search_set(extents, set, &what, at, sources[i].epoch, &best);
+            search_set(extents, set, &what, bin, sources[i].epoch, &best);
         }
     }
     return best.index;
@@ -131,14 +131,15 @@ static void for_each_fit(const crmm_priv_extents *extents, uint32_t size,
                          void (*visit)(const crmm_priv_extent *extent, uint32_t index, void *data),
                          void *data)
 {
-    const place at = place_of(size);
+    const uint32_t first = row_of(bin_of(size));
+    const uint32_t columns_of_first = ~0u << column_of(bin_of(size));
 
     for (size_t i = 0; i < source_count; i++) {
         const crmm_priv_extent_set *set = crmm_priv_extents_set(extents, sources[i].owner);
-        for (uint32_t row = at.row; set != NULL && row < CRMM_PRIV_POOL_ROWS; row++) {
-            uint32_t columns = set->columns[row] & (row == at.row ? ~0u << at.column : ~0u);
+        for (uint32_t row = first; set != NULL && row < CRMM_PRIV_POOL_ROWS; row++) {
+            uint32_t columns = set->columns[row] & (row == first ? columns_of_first : ~0u);
             for (; columns != 0; columns &= columns - 1) {
-                uint32_t index = set->bins[row][__builtin_ctz(columns)];
+                uint32_t index = set->bins[bin_at(row, (uint32_t)__builtin_ctz(columns))];
                 for (; index != NONE; index = get(extents, index)->bin_after) {
                     const crmm_priv_extent *extent = get(extents, index);
                     if (extent->size >= size && extent->epoch <= sources[i].epoch) {
@@ -248,7 +249,7 @@ void crmm_priv_extents_for_each_free(const crmm_priv_extents *extents,
         for (uint32_t rows = set == NULL ? 0 : set->rows; rows != 0; rows &= rows - 1) {
             uint32_t row = (uint32_t)__builtin_ctz(rows);
             for (uint32_t columns = set->columns[row]; columns != 0; columns &= columns - 1) {
-                uint32_t bin = set->bins[row][__builtin_ctz(columns)];
+                uint32_t bin = set->bins[bin_at(row, (uint32_t)__builtin_ctz(columns))];
                 if (!visit_bin(extents, bin, visit, data)) {
                     return;
                 }
@@ -268,7 +269,7 @@ uint32_t crmm_priv_extents_largest(const crmm_priv_extents *extents)
         }
         uint32_t row = 31u - (uint32_t)__builtin_clz(set->rows);
         uint32_t column = 31u - (uint32_t)__builtin_clz(set->columns[row]);
-        for (uint32_t index = set->bins[row][column]; index != NONE;
+        for (uint32_t index = set->bins[bin_at(row, column)]; index != NONE;
              index = get(extents, index)->bin_after) {
             largest = get(extents, index)->size > largest ? get(extents, index)->size : largest;
         }

@@ -237,8 +237,9 @@ static crmm_priv_pool_heap *heap_of_direct(crmm_priv_pool_cache *cache, const vo
 
 /* The counterpart of allocate_direct(), and in which turn of large blocks the heap got this one.
  * false: there is no such block. */
-static bool release_direct(crmm_priv_pool *pool, crmm_priv_pool_heap *heap, void *ptr, size_t bytes,
-                           uint16_t owner, uint64_t epoch, uint32_t *turn)
+__attribute__((always_inline)) static inline bool
+release_direct(crmm_priv_pool *pool, crmm_priv_pool_heap *heap, void *ptr, size_t bytes,
+               uint16_t owner, uint64_t epoch, uint32_t *turn)
 {
     if (heap == NULL) {
         return false;
@@ -268,7 +269,7 @@ static bool release(crmm_priv_pool *pool, crmm_priv_pool_cache *cache, void *ptr
     uint64_t epoch = crmm_priv_pool_cache_now(cache);
     uint32_t turn = 0;
 
-    if (bytes > pool->largest_cached) {
+    if (bytes > pool->largest_cached && !crmm_priv_pool_is_parked(cache, 0)) {
         (void)crmm_priv_pool_park_flush(cache);
     }
     if (!release_direct(pool, heap_of_direct(cache, ptr, bytes), ptr, bytes,

@@ -55,15 +55,19 @@ static inline crmm_status allocate_direct(crmm_priv_pool *pool, crmm_priv_pool_c
     return CRMM_SUCCESS;
 }
 
-/* One that is parked. NULL: there is none of the size. */
+/* A large block that is parked. Where none has the size they all go to their heaps: a place is
+ * chosen among all that is free. */
 static void *allocate_parked(crmm_priv_pool_cache *cache, size_t bytes, size_t alignment)
 {
-    if (bytes > MOST_BYTES || bytes <= cache->pool->largest_cached ||
-        alignment > CRMM_PRIV_POOL_GRANULE ||
-        !crmm_priv_pool_is_parked(cache, granules_of(bytes))) {
-        return NULL;
+    void *block = NULL;
+
+    if (bytes <= MOST_BYTES && alignment <= CRMM_PRIV_POOL_GRANULE) {
+        block = crmm_priv_pool_park_take(cache, granules_of(bytes));
     }
-    return crmm_priv_pool_park_take(cache, granules_of(bytes));
+    if (block == NULL) {
+        (void)crmm_priv_pool_park_flush(cache);
+    }
+    return block;
 }
 
 /* A block of a class for the program. */
@@ -145,10 +149,12 @@ __attribute__((always_inline)) static inline crmm_status allocate_uncached_for(
     if (cache == NULL) {
         return crmm_priv_pool_no_host_memory(pool, bytes);
     }
-    void *parked = allocate_parked(cache, bytes, alignment);
-    if (parked != NULL) {
-        *ptr = parked;
-        return CRMM_SUCCESS;
+    if (bytes > pool->largest_cached && crmm_priv_pool_has_parked(cache)) {
+        void *parked = allocate_parked(cache, bytes, alignment);
+        if (parked != NULL) {
+            *ptr = parked;
+            return CRMM_SUCCESS;
+        }
     }
     return allocate_direct(pool, cache, stream, bytes, alignment, ptr);
 }
@@ -235,48 +241,41 @@ static crmm_priv_pool_heap *heap_of_direct(crmm_priv_pool_cache *cache, const vo
     return found ? cache->chunk_heap : NULL;
 }
 
-/* The counterpart of allocate_direct(), and in which turn of large blocks the heap got this one.
- * false: there is no such block. */
-__attribute__((always_inline)) static inline bool
-release_direct(crmm_priv_pool *pool, crmm_priv_pool_heap *heap, void *ptr, size_t bytes,
-               uint16_t owner, uint64_t epoch, uint32_t *turn)
+/* The counterpart of allocate_direct(): the block is parked, or goes to its heap. Whether there is
+ * such a block, and whether it is time for crmm_priv_pool_cache_fence(). */
+static bool release_direct(crmm_priv_pool *pool, crmm_priv_pool_cache *cache, void *ptr,
+                           size_t bytes, bool *is_time)
 {
+    crmm_priv_pool_heap *heap = heap_of_direct(cache, ptr, bytes);
+    uint64_t epoch = crmm_priv_pool_cache_now(cache);
+    bool is_large = bytes > pool->largest_cached;
+    bool may_park = is_large && crmm_priv_pool_may_park(cache);
+
     if (heap == NULL) {
         return false;
     }
+    if (is_large && !may_park && crmm_priv_pool_has_parked(cache)) {
+        (void)crmm_priv_pool_park_flush(cache); /* it was allowed before */
+    }
     crmm_priv_pool_heap_lock(heap);
     uint32_t index = crmm_priv_pool_take_over(heap, ptr, granules_of(bytes));
-    if (index != 0) {
-        crmm_priv_pool_release_to(pool, heap, index, owner, epoch);
-        *turn = bytes > pool->largest_cached ? crmm_priv_pool_heap_turn(heap) : heap->turn;
-    }
-    crmm_priv_pool_heap_unlock(heap);
-    return index != 0;
-}
-
-/* The same for one that is parked instead. */
-static bool park(crmm_priv_pool_cache *cache, void *ptr, size_t bytes, bool *is_time)
-{
-    crmm_priv_pool_heap *heap = heap_of_direct(cache, ptr, bytes);
-
-    return heap != NULL && crmm_priv_pool_park_put(cache, heap, ptr, granules_of(bytes), is_time);
-}
-
-/* To its heap, and with it what was parked while that was allowed. */
-static bool release(crmm_priv_pool *pool, crmm_priv_pool_cache *cache, void *ptr, size_t bytes,
-                    bool *is_time)
-{
-    uint64_t epoch = crmm_priv_pool_cache_now(cache);
-    uint32_t turn = 0;
-
-    if (bytes > pool->largest_cached && !crmm_priv_pool_is_parked(cache, 0)) {
-        (void)crmm_priv_pool_park_flush(cache);
-    }
-    if (!release_direct(pool, heap_of_direct(cache, ptr, bytes), ptr, bytes,
-                        crmm_priv_pool_cache_owner(cache), epoch, &turn)) {
+    if (index == 0) {
+        crmm_priv_pool_heap_unlock(heap);
         return false;
     }
-    *is_time = crmm_priv_pool_cache_note(cache, bytes, turn);
+    bool is_parked = may_park && crmm_priv_pool_lived_shortly(heap, index);
+    if (!is_parked) {
+        crmm_priv_pool_release_to(pool, heap, index, crmm_priv_pool_cache_owner(cache), epoch);
+    }
+    uint32_t turn = is_large ? crmm_priv_pool_heap_turn(heap) : heap->turn;
+    crmm_priv_pool_heap_unlock(heap);
+    *is_time = is_parked ? crmm_priv_pool_park(cache,
+                                               &(crmm_priv_pool_parked){.block = ptr,
+                                                                        .heap = heap,
+                                                                        .index = index,
+                                                                        .size = granules_of(bytes)},
+                                               turn)
+                         : crmm_priv_pool_cache_note(cache, bytes, turn);
     return true;
 }
 
@@ -286,10 +285,8 @@ __attribute__((noinline)) static void deallocate_direct(crmm_priv_pool *pool,
                                                         size_t alignment)
 {
     bool is_time = false;
-    bool right = crmm_priv_pool_may_park(cache, bytes) ? park(cache, ptr, bytes, &is_time)
-                                                       : release(pool, cache, ptr, bytes, &is_time);
 
-    if (!right) {
+    if (!release_direct(pool, cache, ptr, bytes, &is_time)) {
         crmm_priv_pool_report_block(pool, ptr, bytes, alignment);
     } else if (is_time) {
         crmm_priv_pool_cache_fence(cache, stream);
@@ -306,7 +303,24 @@ __attribute__((noinline)) static void put_back(crmm_priv_pool_cache *cache, crmm
     }
 }
 
-/* No cache can be made: the block goes to its heap, marked as nobody's. */
+/* A block of allocate_direct() goes to its heap, marked as nobody's. false: there is no such block.
+ */
+static bool release_stranded(const crmm_priv_pool *pool, crmm_priv_pool_heap *heap, void *ptr,
+                             size_t bytes, uint64_t epoch)
+{
+    if (!may_be_direct(ptr, bytes)) {
+        return false;
+    }
+    crmm_priv_pool_heap_lock(heap);
+    uint32_t index = crmm_priv_pool_take_over(heap, ptr, granules_of(bytes));
+    if (index != 0) {
+        crmm_priv_pool_release_to(pool, heap, index, CRMM_PRIV_POOL_STRANDED, epoch);
+    }
+    crmm_priv_pool_heap_unlock(heap);
+    return index != 0;
+}
+
+/* The same for any block: no cache can be made. */
 __attribute__((noinline, cold)) static void deallocate_stranded(crmm_priv_pool *pool, void *ptr,
                                                                 size_t bytes, size_t alignment)
 {
@@ -315,9 +329,7 @@ __attribute__((noinline, cold)) static void deallocate_stranded(crmm_priv_pool *
     bool right = false;
 
     if (!is_cached(pool, bytes, alignment)) {
-        uint32_t turn = 0;
-        crmm_priv_pool_heap *heap = chunk != NULL && may_be_direct(ptr, bytes) ? chunk->heap : NULL;
-        if (!release_direct(pool, heap, ptr, bytes, CRMM_PRIV_POOL_STRANDED, epoch, &turn)) {
+        if (chunk == NULL || !release_stranded(pool, chunk->heap, ptr, bytes, epoch)) {
             crmm_priv_pool_report_block(pool, ptr, bytes, alignment);
         }
         return;

@@ -738,7 +738,7 @@ Test(pool_memory_resource, tells_what_each_stream_gave_back)
     figures = figures_of(pool);
     expect_equal(figures.count, 2);
     expect_equal(figures.last.stream_id, 0);
-    expect_equal(figures.last.pending, 2 * MIB);
+    expect_equal(figures.last.pending + figures.last.at_hand, 2 * MIB);
     gate_open(&held);
     expect_success(crmm_resource_trim(pool, 0, NULL));
     expect_equal(figures_of(pool).count, 0);

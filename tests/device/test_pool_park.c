@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The large block that a stream alone gave back last. */
+/* The large blocks that a stream gave back last, and had not had for long. */
 
 #include <crmm/device/pool_memory_resource.h>
+
+#include <semaphore.h>
 
 #include <crmm/device/cuda_memory_resource.h>
 
@@ -61,18 +63,20 @@ Test(pool_park, a_block_of_the_same_size_is_the_one_that_was_given_back)
 
     for (size_t k = 0; k < 2; k++) {
         crmm_resource *pool = make_old(all.upstreams[k], all.stream, 64 * MIB);
-        void *before = take(pool, all.stream, 2 * MIB);
+        void *before = take(pool, all.stream, 26 * MIB);
         void *ptr = take(pool, all.stream, 24 * MIB);
-        hand_back(pool, all.stream, before, 2 * MIB); /* which would suffice for less */
+        hand_back(pool, all.stream, before, 26 * MIB); /* which would suffice */
         for (int i = 0; i < 3; i++) {
             hand_back(pool, all.stream, ptr, 24 * MIB);
-            expect_equal(crmm_priv_pool_parked_bytes(pool), 24 * MIB);
+            expect_equal(crmm_priv_pool_parked_bytes(pool), (i == 0 ? 50 : 24) * MIB);
             expect_equal(info_of(pool).live, 0);
             expect_sound_books(pool);
             cr_assert(take(pool, all.stream, 24 * MIB) == ptr);
-            expect_equal(crmm_priv_pool_parked_bytes(pool), 0);
+            expect_equal(crmm_priv_pool_parked_bytes(pool), i == 0 ? 26 * MIB : 0);
             expect_equal(info_of(pool).live, 24 * MIB);
             expect_sound_books(pool);
+            expect_success(crmm_pool_memory_resource_retire_stream(pool, all.stream));
+            expect_equal(crmm_priv_pool_parked_bytes(pool), 0); /* a fence */
         }
         hand_back(pool, all.stream, ptr, 24 * MIB);
         crmm_resource_release(&pool);
@@ -80,23 +84,75 @@ Test(pool_park, a_block_of_the_same_size_is_the_one_that_was_given_back)
     end(&all);
 }
 
-Test(pool_park, a_block_of_another_size_takes_its_place)
+/* In either order they have the places again that they had. */
+Test(pool_park, two_blocks_that_come_and_go_together_are_parked)
+{
+    static const size_t sizes[] = {8 * MIB, 12 * MIB};
+    fixture all = begin();
+
+    for (size_t k = 0; k < 2; k++) {
+        crmm_resource *pool = make_old(all.upstreams[k], all.stream, 64 * MIB);
+        void *blocks[] = {take(pool, all.stream, sizes[0]), take(pool, all.stream, sizes[1])};
+        for (size_t i = 0; i < 6; i++) {
+            hand_back(pool, all.stream, blocks[i / 2 % 2], sizes[i / 2 % 2]);
+            hand_back(pool, all.stream, blocks[1 - i / 2 % 2], sizes[1 - i / 2 % 2]);
+            expect_equal(crmm_priv_pool_parked_bytes(pool), 20 * MIB);
+            expect_equal(info_of(pool).live, 0);
+            expect_sound_books(pool);
+            cr_assert(take(pool, all.stream, sizes[i % 2]) == blocks[i % 2]);
+            expect_equal(crmm_priv_pool_parked_bytes(pool), sizes[1 - i % 2]);
+            cr_assert(take(pool, all.stream, sizes[1 - i % 2]) == blocks[1 - i % 2]);
+            expect_equal(crmm_priv_pool_parked_bytes(pool), 0);
+            expect_sound_books(pool);
+        }
+        hand_back(pool, all.stream, blocks[0], sizes[0]);
+        hand_back(pool, all.stream, blocks[1], sizes[1]);
+        crmm_resource_release(&pool);
+    }
+    end(&all);
+}
+
+/* All that is free is one piece when a place is chosen. */
+Test(pool_park, a_request_of_another_size_finds_nothing_parked)
 {
     fixture all = begin();
     crmm_resource *pool = make_old(all.upstreams[1], all.stream, 64 * MIB);
 
-    void *second = take(pool, all.stream, 24 * MIB - 256);
     void *first = take(pool, all.stream, 24 * MIB);
+    void *second = take(pool, all.stream, 12 * MIB);
     hand_back(pool, all.stream, first, 24 * MIB);
-    expect_equal(crmm_priv_pool_parked_bytes(pool), 24 * MIB);
-    hand_back(pool, all.stream, second, 24 * MIB - 256);
-    expect_equal(crmm_priv_pool_parked_bytes(pool), 24 * MIB - 256);
-    expect_sound_books(pool);
-    /* The first one is in one piece with its neighbours again. */
-    void *more = take(pool, all.stream, 36 * MIB);
-    expect_equal(crmm_priv_pool_parked_bytes(pool), 24 * MIB - 256);
-    hand_back(pool, all.stream, more, 36 * MIB);
+    hand_back(pool, all.stream, second, 12 * MIB);
+    expect_equal(crmm_priv_pool_parked_bytes(pool), 36 * MIB);
+    void *more = take(pool, all.stream, 2 * MIB);
+    expect_equal(crmm_priv_pool_parked_bytes(pool), 0);
+    expect_equal(info_of(pool).largest_free, 62 * MIB);
+    hand_back(pool, all.stream, more, 2 * MIB);
     crmm_resource_release(&pool);
+    end(&all);
+}
+
+/* What takes the place of such a block may live long itself, and then stands in the way of larger
+ * ones. */
+Test(pool_park, a_block_that_lived_long_is_not_parked)
+{
+    fixture all = begin();
+
+    for (size_t k = 0; k < 2; k++) {
+        crmm_resource *pool = make_old(all.upstreams[k], all.stream, 64 * MIB);
+        for (size_t others = 0; others < 4; others++) {
+            void *ptr = take(pool, all.stream, 24 * MIB);
+            for (size_t i = 0; i < others; i++) {
+                hand_back(pool, all.stream, take(pool, all.stream, 3 * MIB), 3 * MIB);
+            }
+            hand_back(pool, all.stream, take(pool, all.stream, 64 * KIB), 64 * KIB);
+            size_t beside = others == 0 ? 0 : 3 * MIB;
+            expect_equal(crmm_priv_pool_parked_bytes(pool), beside);
+            hand_back(pool, all.stream, ptr, 24 * MIB);
+            expect_equal(crmm_priv_pool_parked_bytes(pool), beside + (others < 2 ? 24 * MIB : 0));
+            expect_sound_books(pool);
+        }
+        crmm_resource_release(&pool);
+    }
     end(&all);
 }
 
@@ -177,11 +233,8 @@ Test(pool_park, it_is_free_memory_of_its_stream)
     size_t at_hand = 0;
     unsigned long long id = 0;
 
-    void *rest = take(pool, all.stream, 24 * MIB); /* the parked one is elsewhere */
     void *ptr = take(pool, all.stream, 34 * MIB);
     hand_back(pool, all.stream, ptr, 34 * MIB);
-    hand_back(pool, all.stream, rest, 24 * MIB);
-    hand_back(pool, all.stream, take(pool, all.stream, 34 * MIB), 34 * MIB);
     const crmm_memory_info info = info_of(pool);
     expect_equal(info.live, 0);
     expect_equal(info.allocations, 0);
@@ -334,7 +387,7 @@ Test(pool_park, another_stream_has_it_when_its_work_is_complete, .timeout = 20)
         cr_assert(pthread_join(opens, NULL) == 0);
         expect_equal(crmm_priv_pool_parked_bytes(pool), 0);
         hand_back(pool, other, all_of_it, 64 * MIB);
-        expect_equal(crmm_priv_pool_parked_bytes(pool), 0); /* there are two streams */
+        expect_equal(crmm_priv_pool_parked_bytes(pool), 0); /* a new stream */
         crmm_resource_release(&pool);
         cuda(cudaStreamDestroy(other));
     }
@@ -391,6 +444,7 @@ typedef struct helper {
     crmm_resource *pool;
     cudaStream_t stream;
     void *ptr;
+    sem_t has_come, may_go;
 } helper;
 
 static void *take_all(void *user_data)
@@ -448,22 +502,91 @@ Test(pool_park, two_threads_of_one_stream_park_nothing)
     end(&all);
 }
 
-/* Nothing is left behind where nobody looks for it. */
-Test(pool_park, what_is_parked_goes_when_a_second_stream_has_come)
+/* Each has its own. */
+Test(pool_park, several_streams_of_one_thread_park_blocks)
 {
     fixture all = begin();
-    crmm_resource *pool = make_pool(all.upstreams[1], .initial_pool_size = 512 * MIB);
+    crmm_resource *pool = make_pool(all.upstreams[1], .initial_pool_size = 128 * MIB);
+    cudaStream_t other = make_stream();
 
-    hand_back(pool, NULL, take(pool, NULL, 64 * MIB), 64 * MIB);
-    expect_equal(crmm_priv_pool_parked_bytes(pool), 64 * MIB);
-    hand_back(pool, all.stream, take(pool, all.stream, 4 * MIB), 4 * MIB);
-    hand_back(pool, NULL, take(pool, NULL, 4 * MIB), 4 * MIB);
+    get_old(pool, all.stream, 4 * MIB);
+    get_old(pool, other, 8 * MIB);
+    expect_equal(crmm_priv_pool_parked_bytes(pool), 12 * MIB);
+    void *mine = take(pool, all.stream, 8 * MIB);
+    expect_equal(crmm_priv_pool_parked_bytes(pool), 8 * MIB);
+    void *theirs = take(pool, other, 8 * MIB);
     expect_equal(crmm_priv_pool_parked_bytes(pool), 0);
-    for (const crmm_priv_pool_cache *cache = ((const crmm_priv_pool *)pool)->caches; cache != NULL;
-         cache = cache->next_of_pool) {
-        cr_assert(cache->credit <= 4, "%u blocks came back", cache->credit);
-    }
+    cr_assert(mine != theirs);
     expect_sound_books(pool);
+    hand_back(pool, all.stream, mine, 8 * MIB);
+    hand_back(pool, other, theirs, 8 * MIB);
+    crmm_resource_release(&pool);
+    cuda(cudaStreamDestroy(other));
+    end(&all);
+}
+
+/* A stream that gives back few among many of another's: it has a fence for each, and leaves none
+ * parked that the other would miss. */
+Test(pool_park, a_stream_that_gives_back_few_leaves_none_parked)
+{
+    fixture all = begin();
+    crmm_resource *pool =
+        make_pool(all.upstreams[1], .initial_pool_size = 256 * MIB, .maximum_pool_size = 256 * MIB);
+    cudaStream_t seldom = make_stream();
+
+    get_old(pool, seldom, 64 * MIB);
+    get_old(pool, all.stream, 4 * MIB);
+    void *block = take(pool, seldom, 64 * MIB);
+    for (int i = 0; i < 20; i++) {
+        void *some[] = {take(pool, all.stream, 4 * MIB), take(pool, all.stream, 5 * MIB),
+                        take(pool, all.stream, 6 * MIB)};
+        for (size_t k = 0; k < 3; k++) {
+            hand_back(pool, all.stream, some[k], (4 + k) * MIB);
+        }
+    }
+    hand_back(pool, seldom, block, 64 * MIB);
+    size_t parked = crmm_priv_pool_parked_bytes(pool);
+    cr_assert(parked < 64 * MIB, "%zu bytes are parked", parked);
+    hand_back(pool, all.stream, take(pool, all.stream, 250 * MIB), 250 * MIB);
+    expect_equal(statistics_of(pool).synchronizes, 0);
+    crmm_resource_release(&pool);
+    cuda(cudaStreamDestroy(seldom));
+    end(&all);
+}
+
+static void *use_and_stay(void *user_data)
+{
+    helper *self = user_data;
+
+    hand_back(self->pool, self->stream, take(self->pool, self->stream, 64 * KIB), 64 * KIB);
+    cr_assert(sem_post(&self->has_come) == 0);
+    cr_assert(sem_wait(&self->may_go) == 0);
+    return NULL;
+}
+
+/* Nothing is left behind where nobody looks for it. */
+Test(pool_park, what_is_parked_goes_when_a_second_thread_has_come)
+{
+    fixture all = begin();
+    crmm_resource *pool = make_old(all.upstreams[1], all.stream, 64 * MIB);
+    helper other = {.pool = pool, .stream = all.stream};
+    pthread_t thread;
+
+    cr_assert(sem_init(&other.has_come, 0, 0) == 0 && sem_init(&other.may_go, 0, 0) == 0);
+    void *block = take(pool, all.stream, 3 * MIB);
+    hand_back(pool, all.stream, take(pool, all.stream, 4 * MIB), 4 * MIB);
+    cr_assert(pthread_create(&thread, NULL, use_and_stay, &other) == 0);
+    cr_assert(sem_wait(&other.has_come) == 0);
+    expect_equal(crmm_priv_pool_parked_bytes(pool), 4 * MIB);
+    hand_back(pool, all.stream, block, 3 * MIB);
+    expect_equal(crmm_priv_pool_parked_bytes(pool), 0);
+    cr_assert(sem_post(&other.may_go) == 0);
+    cr_assert(pthread_join(thread, NULL) == 0);
+    /* And it is one alone again. */
+    hand_back(pool, all.stream, take(pool, all.stream, 4 * MIB), 4 * MIB);
+    expect_equal(crmm_priv_pool_parked_bytes(pool), 4 * MIB);
+    expect_sound_books(pool);
+    cr_assert(sem_destroy(&other.has_come) == 0 && sem_destroy(&other.may_go) == 0);
     crmm_resource_release(&pool);
     end(&all);
 }
@@ -510,9 +633,6 @@ Test(pool_park, nothing_is_parked_where_memory_is_to_be_at_its_place)
     crmm_resource *pool = make_pool(all.upstreams[1], .tight = 0);
     hand_back(pool, all.stream, take(pool, all.stream, 4 * MIB), 4 * MIB);
     expect_equal(crmm_priv_pool_parked_bytes(pool), 0); /* a new stream */
-    hand_back(pool, NULL, take(pool, NULL, 4 * MIB), 4 * MIB);
-    get_old(pool, all.stream, 4 * MIB);
-    expect_equal(crmm_priv_pool_parked_bytes(pool), 0); /* one of two */
     crmm_resource_release(&pool);
     end(&all);
 }

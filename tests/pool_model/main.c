@@ -170,7 +170,7 @@ int main(int argc, char **argv)
         if (strncmp(of->name, what.configuration, strlen(what.configuration)) == 0) {
             uint64_t failures = run_configuration(&what, of);
             /* Most mistakes take several streams. */
-            bool may_be_either = of->is_lone && what.must_fail;
+            bool may_be_either = of->kind == PROGRAM_LONE && what.must_fail;
             is_wrong = is_wrong || (!may_be_either && (failures != 0) != what.must_fail);
             is_any = true;
         }

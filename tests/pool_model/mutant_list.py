@@ -137,12 +137,11 @@ POOL = [
            'bool complete = crmm_priv_event_query(fence->event) == 0;',
            'bool complete = crmm_priv_event_query(fence->event) != CRMM_PRIV_NOT_READY;'),
     Mutant('pool: a fence that fails counts', STREAMS,
-           'fence->state = code == 0 ? CRMM_PRIV_FENCE_RECORDED : CRMM_PRIV_FENCE_IDLE;',
-           'fence->state = CRMM_PRIV_FENCE_RECORDED;'),
-    Mutant('pool: a fence that is pending is recorded anew', STREAMS,
-           '            fence->epoch <= crmm_priv_pool_stream_done(stream));',
-           '            fence->epoch <= __atomic_load_n(&stream->fenced, __ATOMIC_ACQUIRE));',
-           configuration='faults'),
+           '            make_idle(stream, fence);', '            fence->state = CRMM_PRIV_FENCE_RECORDED;'),
+    Mutant('pool: the latest fence is given up for a spare', STREAMS,
+           'find_free(stream) == NULL ? previous_to(stream, latest) : NULL;',
+           '''find_free(stream) == NULL ? &stream->fences[latest - stream->fences] : NULL;
+    (void)previous_to;'''),
     Mutant('pool: the legacy stream is fenced in a capture', STREAMS,
            'return stream->is_default != 0 && crmm_priv_stream_check_capture(handle) != 0;',
            '''(void)handle;
@@ -169,8 +168,8 @@ POOL = [
     return crmm_priv_pool_default_id(pool, stream);
 '''),
     Mutant('pool: a fence is recorded on a later stream', FENCES,
-           'if (cache->stream != NULL && is_due(cache) && is_behind(cache, handle)) {',
-           '(void)is_behind;\n    if (cache->stream != NULL && is_due(cache)) {'),
+           'if (cache->stream != NULL && is_behind(cache, handle)) {',
+           '(void)is_behind;\n    if (cache->stream != NULL) {'),
     Mutant('pool: what is fenced is complete', SETTLE,
            'crmm_priv_pool_stream_done(stream), most);',
            '__atomic_load_n(&stream->fenced, __ATOMIC_ACQUIRE), most);'),
@@ -215,28 +214,27 @@ POOL = [
     Mutant('pool: the epochs of a row are not looked at', EXTENTS_ROWS,
            'return extent->epoch <= search->sources[i].epoch;', 'return true;'),
     Mutant('pool: nor where it is looked for', EXTENTS_ROWS,
-           '            extent->epoch <= epoch) {', '            epoch > 0) {'),
+           'if (extent->size >= search->least && extent->epoch <= epoch) {',
+           'if (extent->size >= search->least && epoch > 0) {'),
     Mutant('pool: a row is taken that is too short', EXTENTS_ROWS,
            'return size >= search->size;', 'return true;'),
     Mutant('pool: neighbours of two owners are joined', EXTENTS,
-           '''    if (extents->solo == 0) {
-        return UINT16_MAX;
-    }
-''',
-           '''    if (extents->solo == 0) {
-        return one;
-    }
-'''),
+           'return extent->state == CRMM_PRIV_POOL_FREE && extent->owner == owner;',
+           'return extent->state == CRMM_PRIV_POOL_FREE && owner < UINT16_MAX;'),
+    Mutant('pool: what takes a block in keeps its epoch', EXTENTS,
+           '    crmm_priv_extents_renew_free(extents, into, epoch);\n', ''),
     Mutant('pool: what is joined keeps the lower epoch', EXTENTS,
-           'epoch = get(extents, after)->epoch > epoch ? get(extents, after)->epoch : epoch;',
-           'epoch = get(extents, after)->epoch < epoch ? get(extents, after)->epoch : epoch;'),
+           '''epoch = get(extents, after)->epoch > epoch ? get(extents, after)->epoch : epoch;
+        crmm_priv_extents_unmake_free''',
+           '''epoch = get(extents, after)->epoch < epoch ? get(extents, after)->epoch : epoch;
+        crmm_priv_extents_unmake_free'''),
     Mutant('pool: the rest of a run is its first one\'s', EXTENTS,
            '''        owner = get(extents, next)->owner;
         epoch = get(extents, next)->epoch;
 ''', '', configuration='default-vmm'),
     Mutant('pool: large blocks are marked an epoch early', RESOURCE,
-           '                        crmm_priv_pool_cache_owner(cache), epoch, &turn)) {',
-           '                        crmm_priv_pool_cache_owner(cache), epoch - (epoch > 1), &turn)) {'),
+           'release_to(pool, heap, index, crmm_priv_pool_cache_owner(cache), epoch);',
+           'release_to(pool, heap, index, crmm_priv_pool_cache_owner(cache), epoch - (epoch > 1));'),
     Mutant('pool: a cache is emptied an epoch early', CACHE,
            'return __atomic_load_n(&cache->left, __ATOMIC_RELAXED) == cache->allowance',
            '''return cache->epoch != 0 && __atomic_load_n(&cache->left, __ATOMIC_RELAXED) >=
@@ -277,14 +275,15 @@ POOL = [
     Mutant('pool: a parked block is live', POOL_H,
            'extent->is_direct = 0;', '', configuration='lone'),
     Mutant('pool: a parked block that is taken is not live', PARK,
-           'one->heap->extents.all[one->index].is_direct = 1;', '', configuration='lone'),
+           'extent->is_direct = 1;', '', configuration='large'),
     Mutant('pool: a parked block is marked an epoch early', PARK,
            'crmm_priv_pool_cache_now(cache));',
-           'crmm_priv_pool_cache_now(cache) - (cache->stream != NULL));', configuration='lone'),
+           'crmm_priv_pool_cache_now(cache) - (cache->stream != NULL));', configuration='large'),
     Mutant('pool: what is parked is told as live', CACHE_H,
            '(parked << CRMM_PRIV_POOL_GRANULE_SHIFT)', '0 * parked', configuration='lone'),
     Mutant('pool: new chunks come in a stream\'s order', CHUNKS,
-           'crmm_allocate_sync(pool->upstream, bytes, CRMM_PRIV_POOL_GRANULE, &base);',
+           '''crmm_allocate_sync(crmm_priv_pool_call_upstream(pool), bytes,
+                                            CRMM_PRIV_POOL_GRANULE, &base);''',
            '''crmm_allocate(pool->upstream, CRMM_STREAM_LEGACY, bytes,
                                        CRMM_PRIV_POOL_GRANULE, &base);'''),
     Mutant('pool: chunks grow beyond the maximum', CHUNKS,

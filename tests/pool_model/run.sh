@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # The pool model at length: every configuration of default, small and no caches, those in which some
-# streams give back what others take, and those of one stream alone.
+# streams give back what others take, and those of large blocks, of several streams and of one alone.
 #
 # usage: run.sh [BUILD_DIR [SEEDS [OPERATIONS]]]
 set -euo pipefail
@@ -17,6 +17,6 @@ fi
 ninja -C "$folder" tests/pool_model/pool-model >/dev/null
 
 # One process for each, as many at a time as there are processors.
-printf '%s\n' default tiny off passing lone | xargs -P "$(nproc)" -I{} \
+printf '%s\n' default tiny off passing large lone | xargs -P "$(nproc)" -I{} \
     "$folder/tests/pool_model/pool-model" --seeds "$seeds" --operations "$operations" \
     --configuration {}

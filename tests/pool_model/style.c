@@ -10,24 +10,28 @@
 enum { TINY_CACHE = 2 << 20, FAULTS = 6 };
 
 const configuration configurations[] = {
-    {"default-vmm", 0, UPSTREAM_VMM, 0, false, false, false},
-    {"default-chunks", 0, UPSTREAM_CHUNKS, 0, false, false, false},
-    {"default-ordered", 0, UPSTREAM_ORDERED, 0, false, false, false},
-    {"tiny-vmm", TINY_CACHE, UPSTREAM_VMM, 0, false, false, false},
-    {"tiny-chunks", TINY_CACHE, UPSTREAM_CHUNKS, 0, false, false, false},
-    {"tiny-ordered", TINY_CACHE, UPSTREAM_ORDERED, 0, false, false, false},
-    {"off-vmm", CRMM_STREAM_CACHE_NONE, UPSTREAM_VMM, 0, false, false, false},
-    {"off-chunks", CRMM_STREAM_CACHE_NONE, UPSTREAM_CHUNKS, 0, false, false, false},
-    {"off-ordered", CRMM_STREAM_CACHE_NONE, UPSTREAM_ORDERED, 0, false, false, false},
-    {"turns-vmm", TINY_CACHE, UPSTREAM_VMM, 0, true, false, false},
-    {"faults-vmm", TINY_CACHE, UPSTREAM_VMM, FAULTS, false, false, false},
-    {"faults-chunks", CRMM_STREAM_CACHE_NONE, UPSTREAM_CHUNKS, FAULTS, false, false, false},
-    {"faults-ordered", 0, UPSTREAM_ORDERED, FAULTS, false, false, false},
-    {"passing-vmm", 0, UPSTREAM_VMM, 0, false, true, false},
-    {"passing-chunks", 0, UPSTREAM_CHUNKS, 0, false, true, false},
-    {"lone-vmm", 0, UPSTREAM_VMM, 0, false, false, true},
-    {"lone-chunks", 0, UPSTREAM_CHUNKS, 0, false, false, true},
-    {"lone-ordered", 0, UPSTREAM_ORDERED, FAULTS, false, false, true},
+    {"default-vmm", 0, UPSTREAM_VMM, PROGRAM_ANY, 0},
+    {"default-chunks", 0, UPSTREAM_CHUNKS, PROGRAM_ANY, 0},
+    {"default-ordered", 0, UPSTREAM_ORDERED, PROGRAM_ANY, 0},
+    {"tiny-vmm", TINY_CACHE, UPSTREAM_VMM, PROGRAM_ANY, 0},
+    {"tiny-chunks", TINY_CACHE, UPSTREAM_CHUNKS, PROGRAM_ANY, 0},
+    {"tiny-ordered", TINY_CACHE, UPSTREAM_ORDERED, PROGRAM_ANY, 0},
+    {"off-vmm", CRMM_STREAM_CACHE_NONE, UPSTREAM_VMM, PROGRAM_ANY, 0},
+    {"off-chunks", CRMM_STREAM_CACHE_NONE, UPSTREAM_CHUNKS, PROGRAM_ANY, 0},
+    {"off-ordered", CRMM_STREAM_CACHE_NONE, UPSTREAM_ORDERED, PROGRAM_ANY, 0},
+    {"turns-vmm", TINY_CACHE, UPSTREAM_VMM, PROGRAM_TURNS, 0},
+    {"faults-vmm", TINY_CACHE, UPSTREAM_VMM, PROGRAM_ANY, FAULTS},
+    {"faults-chunks", CRMM_STREAM_CACHE_NONE, UPSTREAM_CHUNKS, PROGRAM_ANY, FAULTS},
+    {"faults-ordered", 0, UPSTREAM_ORDERED, PROGRAM_ANY, FAULTS},
+    {"faults-lone", 0, UPSTREAM_ORDERED, PROGRAM_LONE, FAULTS},
+    {"faults-large", 0, UPSTREAM_VMM, PROGRAM_LARGE, FAULTS},
+    {"passing-vmm", 0, UPSTREAM_VMM, PROGRAM_PASSING, 0},
+    {"passing-chunks", 0, UPSTREAM_CHUNKS, PROGRAM_PASSING, 0},
+    {"large-vmm", 0, UPSTREAM_VMM, PROGRAM_LARGE, 0},
+    {"large-chunks", 0, UPSTREAM_CHUNKS, PROGRAM_LARGE, 0},
+    {"lone-vmm", 0, UPSTREAM_VMM, PROGRAM_LONE, 0},
+    {"lone-chunks", 0, UPSTREAM_CHUNKS, PROGRAM_LONE, 0},
+    {"lone-ordered", 0, UPSTREAM_ORDERED, PROGRAM_LONE, 0},
     {0},
 };
 
@@ -91,7 +95,7 @@ static void draw_calls(style *into, const configuration *of, uint64_t *random)
     into->empties = pick_share(random, 2, 16);
     into->elsewhere = (unsigned)PICK(random, 0, 0, 64, 2048);
     into->turn = 32;
-    if (of->takes_turns) {
+    if (of->kind == PROGRAM_TURNS) {
         into->elsewhere = 16384;
         into->turn = 3;
     }
@@ -133,18 +137,25 @@ static void draw_passing(style *into, uint64_t *random)
     into->options.release_threshold = 0;
 }
 
-/* One stream alone, which wants large blocks of the same sizes again. */
-static void draw_lone(style *into, uint64_t *random)
+/* One thread, which wants large blocks of the same sizes again. */
+static void draw_large(style *into, uint64_t *random)
 {
-    into->streams = 1;
-    into->has_legacy = into->has_per_thread = false;
-    into->sync = 0;
-    into->deaths = (unsigned)PICK(random, 0, 0, 1, 8); /* the next stream is not alone */
+    into->elsewhere = 0;
+    into->deaths = (unsigned)PICK(random, 0, 0, 1, 8); /* a stream that lives long keeps blocks */
     into->large = (unsigned)PICK(random, 64, 256, 1024);
     into->large_sizes = (unsigned)PICK(random, 1, 2, 3, 4);
     into->latest = (unsigned)PICK(random, 256, 512, 1024);
     into->options.tight = false;
     into->options.release_threshold = 0;
+}
+
+/* The same with one stream alone; the next one is not. */
+static void draw_lone(style *into, uint64_t *random)
+{
+    draw_large(into, random);
+    into->streams = 1;
+    into->has_legacy = into->has_per_thread = false;
+    into->sync = 0;
 }
 
 style style_draw(const configuration *of, uint64_t seed)
@@ -160,10 +171,11 @@ style style_draw(const configuration *of, uint64_t seed)
     draw_sizes(&drawn, &random);
     draw_calls(&drawn, of, &random);
     draw_memory(&drawn, of, &random);
-    if (of->passes) {
+    if (of->kind == PROGRAM_PASSING) {
         draw_passing(&drawn, &random);
-    }
-    if (of->is_lone) {
+    } else if (of->kind == PROGRAM_LARGE) {
+        draw_large(&drawn, &random);
+    } else if (of->kind == PROGRAM_LONE) {
         draw_lone(&drawn, &random);
     }
     drawn.manner = (sim_manner){

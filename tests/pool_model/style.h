@@ -9,15 +9,21 @@
 #include "simulation.h"
 #include "subject.h"
 
+typedef enum program_kind {
+    PROGRAM_ANY,
+    PROGRAM_TURNS,   /* two threads, all the time; that takes long */
+    PROGRAM_PASSING, /* what some streams give back, only others take */
+    PROGRAM_LARGE,   /* one thread, whose streams want large blocks of few sizes */
+    PROGRAM_LONE     /* the same with one stream at a time */
+} program_kind;
+
 /* What all programs of a configuration have in common. */
 typedef struct configuration {
     const char *name;
     size_t stream_cache_size;
     upstream_kind upstream;
-    unsigned faults;  /* of 1024 calls how many fail */
-    bool takes_turns; /* two threads, all the time; that takes long */
-    bool passes;      /* what some streams give back, only others take */
-    bool is_lone;     /* one stream at a time */
+    program_kind kind;
+    unsigned faults; /* of 1024 calls how many fail */
 } configuration;
 
 /* All there are; the last has no name. */

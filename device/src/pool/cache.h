@@ -50,7 +50,10 @@ static inline uint32_t crmm_priv_pool_shelf_limit(const crmm_priv_pool_shelf *sh
     return (uint32_t)(shelf->end - shelf->first);
 }
 
-/* A large block at hand: see park.h. */
+/* How many large blocks may be at hand: see park.h. */
+enum { CRMM_PRIV_POOL_MOST_PARKED = 2 };
+
+/* One of them. */
 typedef struct crmm_priv_pool_parked {
     void *block;
     crmm_priv_pool_heap *heap;
@@ -72,17 +75,17 @@ struct crmm_priv_pool_cache {
     crmm_priv_pool_marks marks;
     crmm_priv_pool_shelf shelves[CRMM_PRIV_POOL_CLASSES];
 
-    crmm_priv_pool_heap *chunk_heap; /* of that chunk */
-    crmm_priv_pool_parked parked;
-    crmm_priv_pool_stream *stream; /* NULL: CRMM_PRIV_POOL_NO_STREAM */
-    int64_t allowance;             /* what `left` began with */
-    int64_t fence_limit;           /* bytes given back, at which there is a fence */
-    uint64_t fenced;               /* bytes given back before the last one */
-    uint32_t fences;               /* so far */
-    uint32_t looks;                /* since the account is beyond its limit */
-    uint32_t turn;                 /* of the heap, when a block passed by the cache last */
-    uint32_t credit;               /* turns that no fence was for yet */
-    uint64_t id;                   /* of the stream */
+    crmm_priv_pool_heap *chunk_heap;                          /* of that chunk */
+    crmm_priv_pool_parked parked[CRMM_PRIV_POOL_MOST_PARKED]; /* the latest comes first */
+    crmm_priv_pool_stream *stream;                            /* NULL: CRMM_PRIV_POOL_NO_STREAM */
+    int64_t allowance;                                        /* what `left` began with */
+    int64_t fence_limit; /* bytes given back, at which there is a fence */
+    uint64_t fenced;     /* bytes given back before the last one */
+    uint32_t fences;     /* so far */
+    uint32_t looks;      /* since the account is beyond its limit */
+    uint32_t turn;       /* of the heap, when a block passed by the cache last */
+    uint32_t credit;     /* turns that no fence was for yet */
+    uint64_t id;         /* of the stream */
     crmm_priv_pool *pool;
     struct crmm_priv_pool_thread *thread;
     crmm_priv_pool_cache *next_of_thread;
@@ -106,8 +109,11 @@ static inline uint64_t crmm_priv_pool_cache_now(const crmm_priv_pool_cache *cach
 /* All bytes at hand, as others see it. */
 static inline size_t crmm_priv_pool_cache_bytes(const crmm_priv_pool_cache *cache)
 {
-    size_t parked = __atomic_load_n(&cache->parked.size, __ATOMIC_RELAXED);
+    size_t parked = 0;
 
+    for (size_t i = 0; i < CRMM_PRIV_POOL_MOST_PARKED; i++) {
+        parked += __atomic_load_n(&cache->parked[i].size, __ATOMIC_RELAXED);
+    }
     return __atomic_load_n(&cache->bytes, __ATOMIC_RELAXED) +
            (parked << CRMM_PRIV_POOL_GRANULE_SHIFT);
 }

@@ -270,14 +270,15 @@ static bool check_blocks(const crmm_priv_pool *pool, void *const *blocks, size_t
 static bool check_parked(const crmm_priv_pool *pool, const crmm_priv_pool_cache *cache,
                          hand *at_hand, char *why, size_t size)
 {
-    const crmm_priv_pool_parked *parked = &cache->parked;
+    bool sound = true;
 
-    if (parked->size == 0) {
-        return true;
+    for (size_t i = 0; i < CRMM_PRIV_POOL_MOST_PARKED && sound; i++) {
+        const crmm_priv_pool_parked *parked = &cache->parked[i];
+        at_hand->count += parked->size != 0;
+        at_hand->bytes += (size_t)parked->size << CRMM_PRIV_POOL_GRANULE_SHIFT;
+        sound = parked->size == 0 || check_blocks(pool, &parked->block, 1, parked->size, why, size);
     }
-    at_hand->count++;
-    at_hand->bytes += (size_t)parked->size << CRMM_PRIV_POOL_GRANULE_SHIFT;
-    return check_blocks(pool, &parked->block, 1, parked->size, why, size);
+    return sound;
 }
 
 static bool check_caches(const crmm_priv_pool *pool, hand *at_hand, char *why, size_t size)
@@ -397,7 +398,9 @@ size_t crmm_priv_pool_parked_bytes(const crmm_resource *pool)
 
     for (const crmm_priv_pool_cache *cache = ((const crmm_priv_pool *)pool)->caches; cache != NULL;
          cache = cache->next_of_pool) {
-        bytes += (size_t)cache->parked.size << CRMM_PRIV_POOL_GRANULE_SHIFT;
+        for (size_t i = 0; i < CRMM_PRIV_POOL_MOST_PARKED; i++) {
+            bytes += (size_t)cache->parked[i].size << CRMM_PRIV_POOL_GRANULE_SHIFT;
+        }
     }
     return bytes;
 }

@@ -37,9 +37,10 @@ typedef enum crmm_priv_pool_state {
 } crmm_priv_pool_state;
 
 typedef struct crmm_priv_extent {
-    uint64_t at;                    /* address, in granules */
-    uint64_t epoch;                 /* of the owner, when it was given back */
-    uint32_t size;                  /* granules */
+    uint64_t at;    /* address, in granules */
+    uint64_t epoch; /* of the owner, when it was given back; in use: the heap's turn, when it was
+                       handed out */
+    uint32_t size;  /* granules */
     uint32_t before, after;         /* neighbours in address space; 0: none */
     uint32_t bin_before, bin_after; /* in its bin, or in the list of its state */
     uint32_t age_before, age_after; /* among the owner's, by their epochs */

@@ -122,8 +122,11 @@ static void add_at_hand(crmm_priv_pool *pool, figures *sum)
         size_t at_hand = crmm_priv_pool_cache_bytes(cache);
         sum->at_hand += at_hand;
         sum->at_hand_on_streams += cache->stream != NULL ? at_hand : 0;
-        sum->at_hand_count += cache->parked.size != 0;
-        sum->largest = cache->parked.size > sum->largest ? cache->parked.size : sum->largest;
+        for (size_t i = 0; i < CRMM_PRIV_POOL_MOST_PARKED; i++) {
+            uint32_t size = cache->parked[i].size;
+            sum->at_hand_count += size != 0;
+            sum->largest = size > sum->largest ? size : sum->largest;
+        }
         for (uint32_t i = 0; i < CRMM_PRIV_POOL_CLASSES; i++) {
             sum->at_hand_count += crmm_priv_pool_shelf_count(&cache->shelves[i]);
         }

@@ -3,47 +3,60 @@
 #define CRMM_DEVICE_POOL_PARK_H
 
 /*
- * The large block that a thread gave back last on a stream. Programs often want one of the same
- * size again at once, for which neither its heap is searched nor its neighbours are joined.
+ * The large blocks that a thread gave back last on a stream, and had not had for long. Programs
+ * often want some of the same sizes again at once, for which neither the heap is searched nor
+ * neighbours are joined.
  *
- * It is at hand as one on a shelf is, but of any size, and only for a request of exactly that size.
- * The next one takes its place; before the stream takes memory that it would have to grow for, and
- * before it is fenced, it goes to its heap. What is parked counts as given back until it is taken,
- * so that a fence is due as if it had gone there.
+ * They are at hand as those on a shelf are, but of any size, and only for requests of exactly their
+ * sizes. A request of another size, and a fence of the stream, sends them to their heaps, so that
+ * nothing is placed while they are in its way, and nothing is left of them that others miss. What
+ * is parked counts as given back until it is taken, so that a fence is due as if it had gone there.
  *
- * One, and only where one thread uses one stream: more of them break up what is free, and what is
- * parked is another stream's or thread's only when that is short of memory. Nor is anything parked
- * in a pool that is tight, that gives memory back by itself, or whose program said how much may be
- * at hand; nor on a stream that may not live long. What was parked before a second stream or thread
- * came goes to its heap with the next large block that is given back.
+ * Two, and only those that came and went while hardly anything else did: what took the place of a
+ * block that had lived longer would live long itself, and break up what is free. (Of a program that
+ * trains a model, whose steps are of many sizes, the pool held 1.02 times what was live with blocks
+ * of any age parked, and holds less with these than with none: W7 in docs/benchmarks.md.)
+ *
+ * Only where one thread uses the pool: what is parked is another's only when that is short of
+ * memory. Nor is anything parked in a pool that is tight, that gives memory back by itself, or
+ * whose program said how much may be at hand; nor on a stream that may not live long.
  */
 
 #include "cache.h"
 
-/* Whether a block of so many bytes would be parked now. */
-bool crmm_priv_pool_may_park(const crmm_priv_pool_cache *cache, size_t bytes);
+/* Whether a thread parks large blocks on a stream now. */
+bool crmm_priv_pool_may_park(const crmm_priv_pool_cache *cache);
 
-/*
- * Park the block that begins at an address of a heap and has `size` granules, instead of the one
- * that was parked. false: there is no such block. `is_time`: for crmm_priv_pool_cache_fence(),
- * which it is not while a program has the same block again and again.
- */
-bool crmm_priv_pool_park_put(crmm_priv_pool_cache *cache, crmm_priv_pool_heap *heap, void *ptr,
-                             uint32_t size, bool *is_time);
-
-/* Whether the parked block has `size` granules; taking it will tell, since others may flush it. */
-static inline bool crmm_priv_pool_is_parked(const crmm_priv_pool_cache *cache, uint32_t size)
+/* Whether a large block lived so shortly that it may be parked; its heap is locked. */
+static inline bool crmm_priv_pool_lived_shortly(const crmm_priv_pool_heap *heap, uint32_t index)
 {
-    return __atomic_load_n(&cache->parked.size, __ATOMIC_RELAXED) == size;
+    enum { SHORT_LIFE = 1 /* other blocks that were given back meanwhile */ };
+
+    return heap->turn - (uint32_t)heap->extents.all[index].epoch <= SHORT_LIFE;
 }
 
-/* Take it for the program if it has `size` granules. NULL: there is none. */
+/*
+ * Park a block that the program gave back in its turn at the heap. The one that was parked before
+ * the last one goes to its heap. Whether it is time for crmm_priv_pool_cache_fence(), which it is
+ * not while a program has the same blocks again and again.
+ */
+bool crmm_priv_pool_park(crmm_priv_pool_cache *cache, const crmm_priv_pool_parked *one,
+                         uint32_t turn);
+
+/* Whether any is parked; taking and flushing will tell, since others may flush it. */
+static inline bool crmm_priv_pool_has_parked(const crmm_priv_pool_cache *cache)
+{
+    return (__atomic_load_n(&cache->parked[0].size, __ATOMIC_RELAXED) |
+            __atomic_load_n(&cache->parked[1].size, __ATOMIC_RELAXED)) != 0;
+}
+
+/* Take one of `size` granules for the program. NULL: there is none. */
 void *crmm_priv_pool_park_take(crmm_priv_pool_cache *cache, uint32_t size);
 
-/* Give it to its heap; the cache is locked. */
+/* Give all to their heaps; the cache is locked. */
 void crmm_priv_pool_park_clear(crmm_priv_pool_cache *cache);
 
-/* The same, by the cache's thread, which has not locked it. Whether there was one. */
+/* The same, by the cache's thread, which has not locked it. Whether there was any. */
 bool crmm_priv_pool_park_flush(crmm_priv_pool_cache *cache);
 
 #endif

@@ -99,6 +99,7 @@ struct crmm_priv_pool {
     crmm_priv_pool_cache *caches;  /* those of threads that live */
     crmm_priv_pool_cache *orphans; /* those of threads that are gone, to be used again */
     uint32_t cache_count;
+    uint32_t thread_count; /* that have them */
     size_t held, peak_held, peak_live;
     size_t peak_told; /* as crmm_resource_info() has it */
     uint64_t growths, moves, releases;

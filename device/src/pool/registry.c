@@ -44,6 +44,24 @@ static void unlink_of_thread(crmm_priv_pool_thread *self, const crmm_priv_pool_c
     *link = cache->next_of_thread;
 }
 
+/* Whether a thread has a cache in the pool, whose lock is held. */
+static bool has_cache(const crmm_priv_pool *pool, const crmm_priv_pool_thread *thread)
+{
+    const crmm_priv_pool_cache *cache = pool->caches;
+
+    while (cache != NULL && cache->thread != thread) {
+        cache = cache->next_of_pool;
+    }
+    return cache != NULL;
+}
+
+/* One more, or one less, of the pool's caches; its lock is held. */
+static void count_caches(crmm_priv_pool *pool, int caches, int threads)
+{
+    __atomic_store_n(&pool->cache_count, pool->cache_count + (uint32_t)caches, __ATOMIC_RELAXED);
+    __atomic_store_n(&pool->thread_count, pool->thread_count + (uint32_t)threads, __ATOMIC_RELAXED);
+}
+
 /* A cache that its thread has no more use for: empty, and kept for another one. */
 static void retire(crmm_priv_pool_cache *cache)
 {
@@ -58,7 +76,7 @@ static void retire(crmm_priv_pool_cache *cache)
     unlink_of_pool(&pool->caches, cache);
     cache->next_of_pool = pool->orphans;
     pool->orphans = cache;
-    __atomic_store_n(&pool->cache_count, pool->cache_count - 1, __ATOMIC_RELAXED);
+    count_caches(pool, -1, has_cache(pool, cache->thread) ? 0 : -1);
     pool->heaps[cache->heap]->users--;
     crmm_priv_pool_set_budget(pool);
     pthread_mutex_unlock(&pool->mutex);
@@ -231,9 +249,9 @@ static crmm_priv_pool_cache *make_cache(crmm_priv_pool *pool, crmm_priv_pool_thr
     pthread_mutex_lock(&pool->mutex);
     cache->heap = heap_of_thread(self, pool);
     pool->heaps[cache->heap]->users++;
+    count_caches(pool, 1, has_cache(pool, self) ? 0 : 1);
     cache->next_of_pool = pool->caches;
     pool->caches = cache;
-    __atomic_store_n(&pool->cache_count, pool->cache_count + 1, __ATOMIC_RELAXED);
     crmm_priv_pool_set_budget(pool);
     pthread_mutex_unlock(&pool->mutex);
     self->first = cache;

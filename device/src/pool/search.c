@@ -76,6 +76,7 @@ void *crmm_priv_pool_take(const request *req, crmm_priv_pool_heap *heap,
         return NULL;
     }
     extents->all[index].is_direct = is_direct;
+    extents->all[index].epoch = heap->turn; /* when it was handed out */
     return crmm_priv_pool_address_of(extents->all[index].at);
 }
 

@@ -121,7 +121,7 @@ static void count_at_hand(at_hand_list *list)
         for (size_t i = 0; i < CRMM_PRIV_POOL_CLASSES; i++) {
             list->capacity += crmm_priv_pool_shelf_count(&cache->shelves[i]);
         }
-        list->capacity += cache->parked.size != 0;
+        list->capacity += CRMM_PRIV_POOL_MOST_PARKED;
     }
     crmm_priv_pool_depot_for_each(list->pool, count_magazine, list);
 }
@@ -157,7 +157,10 @@ static void copy_at_hand(at_hand_list *list)
             copy_blocks(list, cache->stream, cache->shelves[i].first,
                         crmm_priv_pool_shelf_count(&cache->shelves[i]));
         }
-        copy_blocks(list, cache->stream, &cache->parked.block, cache->parked.size != 0);
+        for (size_t i = 0; i < CRMM_PRIV_POOL_MOST_PARKED; i++) {
+            const crmm_priv_pool_parked *parked = &cache->parked[i];
+            copy_blocks(list, cache->stream, &parked->block, parked->size != 0);
+        }
     }
     crmm_priv_pool_depot_for_each(list->pool, copy_magazine, list);
 }

@@ -112,37 +112,37 @@ static void look_in_set(row_search *search, const crmm_priv_extent_set *set, uin
 }
 
 /* Look around extents of at least a size, the smallest ones of each source first. */
-static uint32_t find_around(row_search search, uint32_t least, int seeds, int visits)
+static uint32_t find_around(row_search *search, uint32_t least, int seeds, int visits)
 {
-    search.least = least;
-    search.visits = visits;
-    for (size_t i = 0; i < search.source_count; i++) {
+    search->least = least;
+    search->visits = visits;
+    for (size_t i = 0; i < search->source_count; i++) {
         const crmm_priv_extent_set *set =
-            crmm_priv_extents_set(search.extents, search.sources[i].owner);
-        search.seeds = seeds;
+            crmm_priv_extents_set(search->extents, search->sources[i].owner);
+        search->seeds = seeds;
         if (set != NULL) {
-            look_in_set(&search, set, search.sources[i].epoch);
+            look_in_set(search, set, search->sources[i].epoch);
         }
     }
-    return search.best;
+    return search->best;
 }
 
 /* The same where an extent suffices: around those of its bin, which fit equally well, and of each
  * source the ones that came to be free last. */
-static uint32_t find_equal(row_search search, uint32_t tightest)
+static uint32_t find_equal(row_search *search, uint32_t tightest)
 {
-    search.least = get(search.extents, tightest)->size;
-    search.visits = FEW_VISITS;
-    const uint32_t bin = bin_of(search.least);
-    for (size_t i = 0; i < search.source_count; i++) {
+    search->least = get(search->extents, tightest)->size;
+    search->visits = FEW_VISITS;
+    const uint32_t bin = bin_of(search->least);
+    for (size_t i = 0; i < search->source_count; i++) {
         const crmm_priv_extent_set *set =
-            crmm_priv_extents_set(search.extents, search.sources[i].owner);
-        search.seeds = FEW_SEEDS;
+            crmm_priv_extents_set(search->extents, search->sources[i].owner);
+        search->seeds = FEW_SEEDS;
         if (set != NULL && set->bins[bin] != NONE) {
-            look_in_bin(&search, set->bins[bin], search.sources[i].epoch);
+            look_in_bin(search, set->bins[bin], search->sources[i].epoch);
         }
     }
-    return search.best != NONE ? search.best : tightest;
+    return search->best != NONE ? search->best : tightest;
 }
 
 /* Whether a block fills an extent that nothing free lies before. */
@@ -158,19 +158,19 @@ uint32_t crmm_priv_extents_find_row(const crmm_priv_extents *extents, uint32_t s
                                     const crmm_priv_extent_source *sources, size_t source_count,
                                     bool is_lowest_first)
 {
-    const row_search search = {
-        .extents = extents, .sources = sources, .source_count = source_count, .size = size};
     uint32_t tightest = crmm_priv_extents_find_tightest(extents, size, sources, source_count);
 
-    if (tightest == NONE) {
-        return find_around(search, size / LEAST_SHARE, MOST_SEEDS, MOST_VISITS);
-    }
-    if (!is_lowest_first && fills_all(extents, tightest, size)) {
+    if (tightest != NONE && !is_lowest_first && fills_all(extents, tightest, size)) {
         return tightest;
     }
-    if (!is_lowest_first) {
-        return find_equal(search, tightest);
+    row_search search = {
+        .extents = extents, .sources = sources, .source_count = source_count, .size = size};
+    if (tightest == NONE) {
+        return find_around(&search, size / LEAST_SHARE, MOST_SEEDS, MOST_VISITS);
     }
-    uint32_t first = find_around(search, size, FEW_SEEDS, FEW_VISITS);
+    if (!is_lowest_first) {
+        return find_equal(&search, tightest);
+    }
+    uint32_t first = find_around(&search, size, FEW_SEEDS, FEW_VISITS);
     return first != NONE ? first : tightest;
 }

@@ -10,10 +10,8 @@ typedef crmm_priv_pool_request request;
 
 /* ---- looking ---- */
 
-/* The extent that fits best. Where that is a chunk that nothing but this block would keep from
- * going back, all are looked at. */
-static uint32_t find(const request *req, const crmm_priv_extents *extents,
-                     const crmm_priv_extent_source *sources, size_t count)
+uint32_t crmm_priv_pool_find_best(const request *req, const crmm_priv_extents *extents,
+                                  const crmm_priv_extent_source *sources, size_t count)
 {
     uint32_t most = crmm_priv_pool_most_apart(req);
     uint32_t index =
@@ -25,59 +23,6 @@ static uint32_t find(const request *req, const crmm_priv_extents *extents,
         return index;
     }
     return crmm_priv_extents_find_thrifty(extents, req->size, most, sources, count);
-}
-
-/* Whether a block is placed in a row of neighbours, whosever they are: as low as it can be, large
- * ones come to lie in one piece again. A tight pool places all so. A lone stream's neighbours are
- * one extent, and chunks are in no order. */
-static bool is_for_row(const request *req, const crmm_priv_extents *extents)
-{
-    const crmm_priv_pool *pool = req->pool;
-    bool is_large = crmm_priv_pool_bytes_of(req->size) > pool->largest_cached;
-
-    return pool->is_in_place && req->alignment == 1 &&
-           (pool->is_tight || (is_large && extents->solo == 0));
-}
-
-/* Take where the pool places the block. The index of the extent in use; 0: nothing fits. */
-static uint32_t take_best(const request *req, crmm_priv_extents *extents,
-                          const crmm_priv_extent_source *sources, size_t count)
-{
-    uint32_t index = 0;
-
-    if (is_for_row(req, extents)) {
-        uint32_t first =
-            crmm_priv_extents_find_row(extents, req->size, sources, count, req->pool->is_tight);
-        if (first != 0) {
-            return extents->all[first].size >= req->size
-                       ? crmm_priv_extents_take(extents, first, req->size, 1)
-                       : crmm_priv_extents_take_run(extents, first, req->size, 1);
-        }
-    } else {
-        index = find(req, extents, sources, count);
-    }
-    if (index == 0 && req->is_thorough) {
-        index = crmm_priv_extents_find_any(extents, req->size, req->alignment,
-                                           crmm_priv_pool_most_apart(req), sources, count);
-    }
-    return index == 0 ? 0 : crmm_priv_extents_take(extents, index, req->size, req->alignment);
-}
-
-void *crmm_priv_pool_take(const request *req, crmm_priv_pool_heap *heap,
-                          const crmm_priv_extent_source *sources, size_t count, bool is_direct)
-{
-    crmm_priv_extents *extents = &heap->extents;
-
-    if (!crmm_priv_extents_reserve(extents)) {
-        return NULL;
-    }
-    uint32_t index = take_best(req, extents, sources, count);
-    if (index == 0) {
-        return NULL;
-    }
-    extents->all[index].is_direct = is_direct;
-    extents->all[index].epoch = heap->turn; /* when it was handed out */
-    return crmm_priv_pool_address_of(extents->all[index].at);
 }
 
 /* What the stream has seen of others, after `count` sources: as many as there is room for. */

@@ -8,6 +8,7 @@
  * as direct, or not, for the call that gives it back.
  */
 
+#include "accounts.h"
 #include "request.h"
 
 enum { CRMM_PRIV_POOL_NEAR_SOURCES = 2 };
@@ -27,9 +28,71 @@ static inline size_t crmm_priv_pool_near_sources(const crmm_priv_pool_request *r
     return count;
 }
 
-/* Take the best of some sources; the heap is locked. NULL: there is nothing. */
-void *crmm_priv_pool_take(const crmm_priv_pool_request *request, crmm_priv_pool_heap *heap,
-                          const crmm_priv_extent_source *sources, size_t count, bool is_direct);
+/* The extent that fits best. Where that is a chunk that nothing but this block would keep from
+ * going back, all are looked at. 0: none. */
+uint32_t crmm_priv_pool_find_best(const crmm_priv_pool_request *request,
+                                  const crmm_priv_extents *extents,
+                                  const crmm_priv_extent_source *sources, size_t count);
+
+/* Whether a block is placed in a row of neighbours, whosever they are: as low as it can be, large
+ * ones come to lie in one piece again. A tight pool places all so. A lone stream's neighbours are
+ * one extent, and chunks are in no order. */
+static inline bool crmm_priv_pool_is_for_row(const crmm_priv_pool_request *req,
+                                             const crmm_priv_extents *extents)
+{
+    const crmm_priv_pool *pool = req->pool;
+    bool is_large = crmm_priv_pool_bytes_of(req->size) > pool->largest_cached;
+
+    return pool->is_in_place && req->alignment == 1 &&
+           (pool->is_tight || (is_large && extents->solo == 0));
+}
+
+/* Take where the pool places the block. The index of the extent in use; 0: nothing fits. */
+static inline uint32_t crmm_priv_pool_take_best(const crmm_priv_pool_request *req,
+                                                crmm_priv_extents *extents,
+                                                const crmm_priv_extent_source *sources,
+                                                size_t count)
+{
+    uint32_t index = 0;
+
+    if (crmm_priv_pool_is_for_row(req, extents)) {
+        uint32_t first =
+            crmm_priv_extents_find_row(extents, req->size, sources, count, req->pool->is_tight);
+        if (first != 0) {
+            return extents->all[first].size >= req->size
+                       ? crmm_priv_extents_take(extents, first, req->size, 1)
+                       : crmm_priv_extents_take_run(extents, first, req->size, 1);
+        }
+    } else {
+        index = crmm_priv_pool_find_best(req, extents, sources, count);
+    }
+    if (index == 0 && req->is_thorough) {
+        index = crmm_priv_extents_find_any(extents, req->size, req->alignment,
+                                           crmm_priv_pool_most_apart(req), sources, count);
+    }
+    return index == 0 ? 0 : crmm_priv_extents_take(extents, index, req->size, req->alignment);
+}
+
+/* Take the best of some sources; the heap is locked. NULL: there is nothing. Inline, since every
+ * large block and every miss of a cache passes here. */
+static inline void *crmm_priv_pool_take(const crmm_priv_pool_request *req,
+                                        crmm_priv_pool_heap *heap,
+                                        const crmm_priv_extent_source *sources, size_t count,
+                                        bool is_direct)
+{
+    crmm_priv_extents *extents = &heap->extents;
+
+    if (!crmm_priv_extents_reserve(extents)) {
+        return NULL;
+    }
+    uint32_t index = crmm_priv_pool_take_best(req, extents, sources, count);
+    if (index == 0) {
+        return NULL;
+    }
+    extents->all[index].is_direct = is_direct;
+    extents->all[index].epoch = heap->turn; /* when it was handed out */
+    return crmm_priv_pool_address_of(extents->all[index].at);
+}
 
 /* Others' memory that the stream has seen, where near memory was looked at in vain; the heap is
  * locked. */

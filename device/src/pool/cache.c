@@ -21,10 +21,11 @@ void crmm_priv_pool_give_to_heaps(crmm_priv_pool *pool, void *const *blocks, siz
 
     for (size_t i = 0; i < count; i++) {
         crmm_priv_pool_heap *heap = crmm_priv_pool_chunks_find(&pool->chunks, blocks[i])->heap;
-        if (heap != locked) {
-            if (locked != NULL) {
-                crmm_priv_pool_heap_unlock(locked);
-            }
+        if (locked != NULL && heap != locked) {
+            crmm_priv_pool_heap_unlock(locked);
+            locked = NULL;
+        }
+        if (locked == NULL) {
             crmm_priv_pool_heap_lock(heap);
             locked = heap;
         }

@@ -267,8 +267,12 @@ static bool release_direct(crmm_priv_pool *pool, crmm_priv_pool_cache *cache, vo
     if (!is_parked) {
         crmm_priv_pool_release_to(pool, heap, index, crmm_priv_pool_cache_owner(cache), epoch);
     }
-    uint32_t turn = is_large ? crmm_priv_pool_heap_turn(heap) : heap->turn;
+    if (is_large) {
+        crmm_priv_pool_heap_return(heap);
+    }
+    uint32_t turn = is_large && !is_parked ? crmm_priv_pool_heap_turn(heap) : heap->turn;
     crmm_priv_pool_heap_unlock(heap);
+    /* Until it is parked nobody finds it, as if the program had not given it back yet. */
     *is_time = is_parked ? crmm_priv_pool_park(cache,
                                                &(crmm_priv_pool_parked){.block = ptr,
                                                                         .heap = heap,

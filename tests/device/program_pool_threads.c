@@ -6,6 +6,7 @@
  * is lost.
  */
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -313,6 +314,62 @@ static void release_beside(void)
     crmm_resource_release(&both.stays);
 }
 
+/* A thread takes what it has parked while another one makes the heap's books move. Nothing but the
+ * heap's lock orders the two. */
+static struct {
+    bool have_moved, may_go;
+} books;
+
+static bool is_set(const bool *flag)
+{
+    (void)sched_yield();
+    return __atomic_load_n(flag, __ATOMIC_RELAXED);
+}
+
+static void *fill_books(void *user_data)
+{
+    enum { BLOCKS = 200 };
+    slot blocks[BLOCKS];
+
+    (void)user_data;
+    for (size_t i = 0; i < BLOCKS; i++) {
+        blocks[i] = get(shared[0], ((size_t)2 << 20) + 256);
+    }
+    __atomic_store_n(&books.have_moved, true, __ATOMIC_RELAXED);
+    while (!is_set(&books.may_go)) {
+    }
+    for (size_t i = 0; i < BLOCKS; i++) {
+        give(shared[0], blocks[i]);
+    }
+    return NULL;
+}
+
+static void take_parked(crmm_resource *upstream)
+{
+    crmm_pool_memory_resource_options large;
+    crmm_memory_info info = {.struct_size = sizeof(info)};
+    pthread_t thread;
+
+    crmm_pool_memory_resource_options_init(&large);
+    large.initial_pool_size = (size_t)512 << 20;
+    check(crmm_pool_memory_resource_create(upstream, &large, &pool) == CRMM_SUCCESS, "create");
+    is_sync_only = false;
+    books.have_moved = books.may_go = false;
+    slot block = get(NULL, (size_t)4 << 20);
+    give(NULL, block); /* the legacy stream keeps blocks from the beginning */
+    check(pthread_create(&thread, NULL, fill_books, NULL) == 0, "thread");
+    while (!is_set(&books.have_moved)) {
+    }
+    slot again = get(NULL, block.bytes);
+    check(again.ptr == block.ptr, "the block was not parked");
+    __atomic_store_n(&books.may_go, true, __ATOMIC_RELAXED);
+    give(NULL, again);
+    check(pthread_join(thread, NULL) == 0, "join");
+    check(crmm_resource_info(pool, &info) == CRMM_SUCCESS, "info");
+    check(info.live == 0 && info.allocations == 0, "a block is lost");
+    crmm_resource_release(&pool);
+}
+
 int main(void)
 {
     crmm_resource *vmm = NULL;
@@ -347,6 +404,8 @@ int main(void)
     grow_once(vmm);
     grow_once(crmm_cuda_memory_resource());
     release_beside();
+    take_parked(vmm);
+    take_parked(crmm_cuda_memory_resource());
     check(refused > 0, "the maximum was never reached");
     fail_half(crmm_malloc_memory_resource());
     crmm_resource_release(&vmm);

@@ -525,6 +525,65 @@ Test(pool_park, several_streams_of_one_thread_park_blocks)
     end(&all);
 }
 
+/* What they have again and again is nobody else's to want: no fence is needed for it. */
+Test(pool_park, streams_that_have_the_same_blocks_again_need_no_fences)
+{
+    enum { STREAMS = 4, ROUNDS = 200 };
+    fixture all = begin();
+    crmm_resource *pool = make_pool(all.upstreams[1], .initial_pool_size = 128 * MIB);
+    cudaStream_t streams[STREAMS];
+
+    for (size_t i = 0; i < STREAMS; i++) {
+        streams[i] = make_stream();
+        get_old(pool, streams[i], (4 + i) * MIB);
+    }
+    expect_equal(crmm_priv_pool_parked_bytes(pool), (4 + 5 + 6 + 7) * MIB);
+    uint64_t before = 0;
+    for (size_t i = 0; i < STREAMS * ROUNDS; i++) {
+        size_t bytes = (4 + i % STREAMS) * MIB;
+        if (i == STREAMS * ROUNDS / 2) { /* those for what came before are recorded */
+            before = statistics_of(pool).records;
+        }
+        hand_back(pool, streams[i % STREAMS], take(pool, streams[i % STREAMS], bytes), bytes);
+    }
+    expect_equal(statistics_of(pool).records, before);
+    expect_sound_books(pool);
+    crmm_resource_release(&pool);
+    for (size_t i = 0; i < STREAMS; i++) {
+        cuda(cudaStreamDestroy(streams[i]));
+    }
+    end(&all);
+}
+
+/* However much others gave back meanwhile, which is told by counters that begin anew. */
+Test(pool_park, a_stream_that_was_quiet_for_long_is_fenced)
+{
+    enum { BLOCKS = 40 };
+    static const uint32_t turns[] = {16, UINT32_C(0x80000010), UINT32_MAX};
+    fixture all = begin();
+
+    for (size_t k = 0; k < sizeof(turns) / sizeof(turns[0]); k++) {
+        crmm_resource *pool = make_pool(all.upstreams[1], .initial_pool_size = 256 * MIB);
+        cudaStream_t quiet = make_stream();
+        void *blocks[BLOCKS];
+        get_old(pool, all.stream, 4 * MIB);
+        get_old(pool, quiet, 4 * MIB);
+        for (size_t i = 0; i < BLOCKS; i++) {
+            blocks[i] = take(pool, quiet, 2 * MIB);
+        }
+        ((const crmm_priv_pool *)pool)->heaps[0]->turn += turns[k];
+        uint64_t before = statistics_of(pool).records;
+        for (size_t i = 0; i < BLOCKS; i++) {
+            hand_back(pool, quiet, blocks[i], 2 * MIB);
+        }
+        cr_assert(statistics_of(pool).records >= before + BLOCKS / 8, "%u turns: %llu records",
+                  turns[k], (unsigned long long)(statistics_of(pool).records - before));
+        crmm_resource_release(&pool);
+        cuda(cudaStreamDestroy(quiet));
+    }
+    end(&all);
+}
+
 /* A stream that gives back few among many of another's: it has a fence for each, and leaves none
  * parked that the other would miss. */
 Test(pool_park, a_stream_that_gives_back_few_leaves_none_parked)

@@ -137,7 +137,7 @@ POOL = [
            'bool complete = crmm_priv_event_query(fence->event) == 0;',
            'bool complete = crmm_priv_event_query(fence->event) != CRMM_PRIV_NOT_READY;'),
     Mutant('pool: a fence that fails counts', STREAMS,
-           '            make_idle(stream, fence);', '            fence->state = CRMM_PRIV_FENCE_RECORDED;'),
+           '            fence->state = CRMM_PRIV_FENCE_IDLE;', '            fence->state = CRMM_PRIV_FENCE_RECORDED;'),
     Mutant('pool: the latest fence is given up for a spare', STREAMS,
            'find_free(stream) == NULL ? previous_to(stream, latest) : NULL;',
            '''find_free(stream) == NULL ? &stream->fences[latest - stream->fences] : NULL;
@@ -275,7 +275,7 @@ POOL = [
     Mutant('pool: a parked block is live', POOL_H,
            'extent->is_direct = 0;', '', configuration='lone'),
     Mutant('pool: a parked block that is taken is not live', PARK,
-           'extent->is_direct = 1;', '', configuration='large'),
+           'crmm_priv_pool_hand_out(one->heap, one->index, true);', '', configuration='large'),
     Mutant('pool: a parked block is marked an epoch early', PARK,
            'crmm_priv_pool_cache_now(cache));',
            'crmm_priv_pool_cache_now(cache) - (cache->stream != NULL));', configuration='large'),

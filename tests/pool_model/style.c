@@ -137,10 +137,11 @@ static void draw_passing(style *into, uint64_t *random)
     into->options.release_threshold = 0;
 }
 
-/* One thread, which wants large blocks of the same sizes again. */
+/* Mostly one thread, which wants large blocks of the same sizes again. */
 static void draw_large(style *into, uint64_t *random)
 {
-    into->elsewhere = 0;
+    into->elsewhere =
+        (unsigned)PICK(random, 0, 0, 16);              /* while a second thread is there, no more */
     into->deaths = (unsigned)PICK(random, 0, 0, 1, 8); /* a stream that lives long keeps blocks */
     into->large = (unsigned)PICK(random, 64, 256, 1024);
     into->large_sizes = (unsigned)PICK(random, 1, 2, 3, 4);

@@ -158,12 +158,11 @@ uint32_t crmm_priv_extents_find_tightest(const crmm_priv_extents *extents, uint3
                                          size_t source_count);
 
 /*
- * The row of free neighbours of any of the sources that begins at the lowest address, of those that
- * the tightest extents lie in, and others that fit as well; with `is_lowest_first` looser ones too.
- * Without it, an extent of just the size that no free one lies before is as good.
- * If no extent suffices by itself, the lowest of some rows that do. Its first extent, for
- * crmm_priv_extents_take_run() with no alignment; 0: none was found. It looks at a bounded number
- * of extents.
+ * A row of free neighbours of any of the sources: of some rows that an extent lies in which fits
+ * about as well as the tightest one the lowest; with `is_lowest_first` looser ones too. Without it,
+ * an extent of just the size that no free one lies before is as good. If no extent suffices by
+ * itself, the lowest of some rows that do. Its first extent, for crmm_priv_extents_take_run() with
+ * no alignment; 0: none was found. It looks at a bounded number of extents.
  */
 uint32_t crmm_priv_extents_find_row(const crmm_priv_extents *extents, uint32_t size,
                                     const crmm_priv_extent_source *sources, size_t source_count,

@@ -127,8 +127,8 @@ static uint32_t find_around(row_search *search, uint32_t least, int seeds, int v
     return search->best;
 }
 
-/* The same where an extent suffices: around those of its bin, which fit equally well, and of each
- * source the ones that came to be free last. */
+/* The same where an extent suffices: around few of its bin, which fit about as well, and of each
+ * source the ones that came into it last. */
 static uint32_t find_equal(row_search *search, uint32_t tightest)
 {
     search->least = get(search->extents, tightest)->size;

@@ -72,10 +72,10 @@ static uint32_t at_most(uint32_t value, uint32_t most)
 static uint32_t unspent(const crmm_priv_pool_heap *heap)
 {
     uint32_t turn = __atomic_load_n(&heap->turn, __ATOMIC_RELAXED);
-    int32_t passed = (int32_t)(turn - __atomic_load_n(&heap->spent_turns, __ATOMIC_RELAXED));
+    uint32_t passed = turn - __atomic_load_n(&heap->spent_turns, __ATOMIC_RELAXED);
 
     /* Another thread may have spent what came since the first look. */
-    return passed < 0 ? 0 : at_most((uint32_t)passed, MOST_CREDIT);
+    return passed > UINT32_MAX - MOST_CREDIT ? 0 : at_most(passed, MOST_CREDIT);
 }
 
 /* Whether large blocks have earned a fence. Not among several heaps, where recording is slow, and
@@ -107,14 +107,9 @@ static void spend(crmm_priv_pool_cache *cache)
 
 bool crmm_priv_pool_cache_note_locked(crmm_priv_pool_cache *cache, size_t bytes, uint32_t turn)
 {
-    int32_t passed = (int32_t)(turn - cache->turn);
-
-    /* What others flush out of the cache may be noted before what went to the heap first. */
-    if (passed > 0) {
-        cache->credit =
-            at_most(cache->credit + at_most((uint32_t)passed, MOST_CREDIT), MOST_CREDIT);
-        cache->turn = turn;
-    }
+    /* Among several heaps it may be another one's, and does not count. */
+    cache->credit = at_most(cache->credit + at_most(turn - cache->turn, MOST_CREDIT), MOST_CREDIT);
+    cache->turn = turn;
     return crmm_priv_pool_cache_count(cache, bytes) || has_earned(cache);
 }
 

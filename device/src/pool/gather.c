@@ -106,7 +106,7 @@ void *crmm_priv_pool_gather(const request *req, crmm_priv_pool_heap *heap, bool 
         if (any && found.waits.count == 0) {
             uint32_t index =
                 crmm_priv_extents_take_run(extents, found.first, req->size, req->alignment);
-            extents->all[index].is_direct = is_direct;
+            crmm_priv_pool_hand_out(heap, index, is_direct);
             ptr = crmm_priv_pool_address_of(extents->all[index].at);
         }
         crmm_priv_pool_heap_unlock(heap);

@@ -38,6 +38,7 @@ static void clear(crmm_priv_pool_cache *cache, crmm_priv_pool_parked *one)
     crmm_priv_pool_heap_lock(one->heap);
     crmm_priv_pool_release_to(cache->pool, one->heap, one->index, crmm_priv_pool_cache_owner(cache),
                               crmm_priv_pool_cache_now(cache));
+    (void)crmm_priv_pool_heap_turn(one->heap);
     crmm_priv_pool_heap_unlock(one->heap);
     set(one, &(crmm_priv_pool_parked){0});
 }
@@ -70,7 +71,6 @@ static void uncount(crmm_priv_pool_cache *cache, size_t bytes)
         __atomic_store_n(&cache->left, before < cache->allowance ? before : cache->allowance,
                          __ATOMIC_RELAXED);
     }
-    cache->credit -= cache->credit > 0;
     cache->looks -= cache->looks > 0;
 }
 
@@ -82,10 +82,8 @@ void *crmm_priv_pool_park_take(crmm_priv_pool_cache *cache, uint32_t size)
         &cache->parked[cache->parked[LATEST].size == size ? LATEST : EARLIER];
 
     if (one->size == size) {
-        crmm_priv_extent *extent = &one->heap->extents.all[one->index];
         crmm_priv_pool_heap_lock(one->heap);
-        extent->is_direct = 1;
-        extent->epoch = one->heap->turn;
+        crmm_priv_pool_hand_out(one->heap, one->index, true);
         crmm_priv_pool_heap_unlock(one->heap);
         block = one->block;
         set(one, &(crmm_priv_pool_parked){0});

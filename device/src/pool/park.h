@@ -8,9 +8,10 @@
  * neighbours are joined.
  *
  * They are at hand as those on a shelf are, but of any size, and only for requests of exactly their
- * sizes. A request of another size, and a fence of the stream, sends them to their heaps, so that
- * nothing is placed while they are in its way, and nothing is left of them that others miss. What
- * is parked counts as given back until it is taken, so that a fence is due as if it had gone there.
+ * sizes. When the thread wants a large block of another size on the stream they go to their heaps,
+ * so that its place is chosen among all that is the stream's; so they do for a fence, which leaves
+ * none behind that others would miss, and where memory is short. What is parked counts as bytes
+ * that were given back until it is taken, and comes to its heap in turn when it goes there.
  *
  * Two, and only those that came and went while hardly anything else did: what took the place of a
  * block that had lived longer would live long itself, and break up what is free. (Of a program that
@@ -30,15 +31,15 @@ bool crmm_priv_pool_may_park(const crmm_priv_pool_cache *cache);
 /* Whether a large block lived so shortly that it may be parked; its heap is locked. */
 static inline bool crmm_priv_pool_lived_shortly(const crmm_priv_pool_heap *heap, uint32_t index)
 {
-    enum { SHORT_LIFE = 1 /* other blocks that were given back meanwhile */ };
+    enum { SHORT_LIFE = 1 /* other large blocks that were given back meanwhile */ };
 
-    return heap->turn - (uint32_t)heap->extents.all[index].epoch <= SHORT_LIFE;
+    return heap->returns - (uint32_t)heap->extents.all[index].epoch <= SHORT_LIFE;
 }
 
 /*
- * Park a block that the program gave back in its turn at the heap. The one that was parked before
- * the last one goes to its heap. Whether it is time for crmm_priv_pool_cache_fence(), which it is
- * not while a program has the same blocks again and again.
+ * Park a block that the program gave back, when so many had come to its heap. The one that was
+ * parked before the last one goes to its heap. Whether it is time for crmm_priv_pool_cache_fence(),
+ * which it is not while a program has the same blocks again and again.
  */
 bool crmm_priv_pool_park(crmm_priv_pool_cache *cache, const crmm_priv_pool_parked *one,
                          uint32_t turn);

@@ -45,10 +45,11 @@ typedef struct crmm_priv_pool_heap {
     uint32_t index;
     uint32_t users; /* caches that take from it; guarded by the pool's lock */
     uint32_t shortages;
-    uint32_t turn;           /* counts blocks that come back and are too large for caches */
-    uint32_t spent_turns;    /* up to where fences were recorded for them */
-    uint32_t settled_turn;   /* when it was asked last what streams have completed */
-    uint32_t settled_stream; /* counts streams that were asked in turn */
+    uint32_t returns;         /* counts blocks that are given back and are too large for caches */
+    uint32_t turn;            /* the same without those that are parked, until they come here */
+    uint32_t spent_turns;     /* up to where fences were recorded for them */
+    uint32_t settled_returns; /* when it was asked last what streams have completed */
+    uint32_t settled_stream;  /* counts streams that were asked in turn */
     crmm_priv_extents extents;
 } crmm_priv_pool_heap;
 
@@ -191,6 +192,16 @@ static inline void crmm_priv_pool_release_to(const crmm_priv_pool *pool, crmm_pr
     crmm_priv_extents_release(&heap->extents, index, owner, epoch);
 }
 
+/* A block is handed out, to the program or to a cache; the heap is locked. */
+static inline void crmm_priv_pool_hand_out(crmm_priv_pool_heap *heap, uint32_t index,
+                                           bool is_direct)
+{
+    crmm_priv_extent *extent = &heap->extents.all[index];
+
+    extent->is_direct = is_direct;
+    extent->epoch = heap->returns;
+}
+
 /* A live block that caches do not keep is the program's no more, but in use still; the heap is
  * locked. The index of its extent; 0: no such block begins there. */
 static inline uint32_t crmm_priv_pool_take_over(crmm_priv_pool_heap *heap, const void *ptr,
@@ -207,8 +218,14 @@ static inline uint32_t crmm_priv_pool_take_over(crmm_priv_pool_heap *heap, const
     return index;
 }
 
-/* One more large block came back to a heap, which is locked: how many that are. Looked at without
- * the lock. */
+/* A large block is given back, to be parked or to come to its heap, which is locked. Looked at
+ * without the lock, as the next. */
+static inline void crmm_priv_pool_heap_return(crmm_priv_pool_heap *heap)
+{
+    __atomic_store_n(&heap->returns, heap->returns + 1, __ATOMIC_RELAXED);
+}
+
+/* One comes to it: how many that are. */
 static inline uint32_t crmm_priv_pool_heap_turn(crmm_priv_pool_heap *heap)
 {
     uint32_t turn = heap->turn + 1;

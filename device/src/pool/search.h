@@ -89,8 +89,7 @@ static inline void *crmm_priv_pool_take(const crmm_priv_pool_request *req,
     if (index == 0) {
         return NULL;
     }
-    extents->all[index].is_direct = is_direct;
-    extents->all[index].epoch = heap->turn; /* when it was handed out */
+    crmm_priv_pool_hand_out(heap, index, is_direct);
     return crmm_priv_pool_address_of(extents->all[index].at);
 }
 

@@ -316,11 +316,11 @@ static bool is_time_to_settle(crmm_priv_pool *pool, uint32_t size)
         return false;
     }
     crmm_priv_pool_heap *heap = crmm_priv_pool_heap_of(pool, 0);
-    uint32_t turn = __atomic_load_n(&heap->turn, __ATOMIC_RELAXED);
-    if (turn - __atomic_load_n(&heap->settled_turn, __ATOMIC_RELAXED) < SETTLE_EVERY) {
+    uint32_t returns = __atomic_load_n(&heap->returns, __ATOMIC_RELAXED);
+    if (returns - __atomic_load_n(&heap->settled_returns, __ATOMIC_RELAXED) < SETTLE_EVERY) {
         return false;
     }
-    __atomic_store_n(&heap->settled_turn, turn, __ATOMIC_RELAXED);
+    __atomic_store_n(&heap->settled_returns, returns, __ATOMIC_RELAXED);
     return true;
 }
 

@@ -243,11 +243,12 @@ static crmm_priv_fence *find_free(crmm_priv_pool_stream *stream)
     return NULL;
 }
 
-/* A fence that nothing depends on any more, or that was not recorded; the lock is held. */
-static void make_idle(crmm_priv_pool_stream *stream, crmm_priv_fence *fence)
+/* One came to be free, other than by more being complete, and maybe not the only one; the lock is
+ * held. */
+static void note_free(crmm_priv_pool_stream *stream, const crmm_priv_fence *fence)
 {
-    fence->state = CRMM_PRIV_FENCE_IDLE;
     stream->spare = (uint32_t)(fence - stream->fences);
+    stream->full_at = UINT64_MAX;
 }
 
 /* A fence to record next: one that nothing depends on. Where other threads are just recording the
@@ -277,7 +278,8 @@ static void keep_a_spare(crmm_priv_pool_stream *stream, const crmm_priv_fence *l
     crmm_priv_fence *newest = find_free(stream) == NULL ? previous_to(stream, latest) : NULL;
 
     if (newest != NULL) {
-        make_idle(stream, newest);
+        newest->state = CRMM_PRIV_FENCE_IDLE;
+        stream->spare = (uint32_t)(newest - stream->fences); /* the only one */
     }
     stream->latest = (uint32_t)(latest - stream->fences);
 }
@@ -290,7 +292,7 @@ static int record(crmm_priv_pool_streams *streams, crmm_priv_pool_stream *stream
 
     if (fence->event == NULL) {
         code = crmm_priv_event_create(handle, &fence->event);
-        add_one(&streams->events);
+        (void)__atomic_fetch_add(&streams->events, code == 0, __ATOMIC_RELAXED);
     }
     if (code == 0) {
         *epoch = __atomic_fetch_add(&stream->epoch, 1, __ATOMIC_ACQ_REL);
@@ -335,7 +337,8 @@ int crmm_priv_pool_stream_fence(crmm_priv_pool_streams *streams, crmm_priv_pool_
             fence->state = CRMM_PRIV_FENCE_RECORDED;
             keep_a_spare(stream, fence);
         } else {
-            make_idle(stream, fence);
+            fence->state = CRMM_PRIV_FENCE_IDLE;
+            note_free(stream, fence);
         }
         crmm_priv_spin_unlock(&stream->lock);
         if (code == 0) {
@@ -379,6 +382,9 @@ static void let_go(crmm_priv_pool_stream *stream, crmm_priv_fence *fence)
 {
     crmm_priv_spin_lock(&stream->lock);
     fence->users--;
+    if (is_free(stream, fence)) {
+        note_free(stream, fence);
+    }
     crmm_priv_spin_unlock(&stream->lock);
 }
 

@@ -257,7 +257,7 @@ typedef struct crmm_pool_statistics {
     uint64_t synchronizes;   /**< times that a thread waited for work */
     uint64_t events;         /**< events made, which are recorded again and again */
     uint64_t upstream_calls; /**< calls of upstream, for memory and address space: taken, given back
-                                  or moved, also in vain */
+                                  or moved, also in vain. A trim that is passed on is not counted */
 } crmm_pool_statistics;
 
 /**

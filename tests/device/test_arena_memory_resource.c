@@ -99,6 +99,7 @@ Test(arena_memory_resource, looks_as_declared)
     char text[200];
 
     need_devices(1);
+    claim_free_memory();
     cuda(cudaMemGetInfo(&free_bytes, &total));
     expect_success(crmm_arena_memory_resource_create(cuda_mr, NULL, &mr));
     expect_text(crmm_resource_name(mr), "arena_memory_resource");
@@ -126,6 +127,7 @@ Test(arena_memory_resource, nearly_all_of_a_device)
     size_t total = 0;
 
     need_devices(1);
+    claim_free_memory();
     cuda(cudaMemGetInfo(&free_bytes, &total));
     crmm_resource *mr = make(crmm_cuda_memory_resource(), free_bytes / 10 * 9);
     void *ptrs[3] = {take(mr, NULL, 256), take(mr, NULL, 64 * MIB), take(mr, NULL, free_bytes / 3)};

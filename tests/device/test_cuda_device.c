@@ -33,6 +33,7 @@ Test(cuda_device, percent_of_free_memory_is_aligned_and_bounded)
     size_t all = 0;
 
     need_devices(1);
+    claim_free_memory();
     expect_success(crmm_percent_of_free_device_memory(0, &none));
     expect_equal(none, 0);
     expect_success(crmm_percent_of_free_device_memory(50, &half));

@@ -149,6 +149,7 @@ Test(size_from_text, parts_of_what_is_free)
     size_t rest = 0;
 
     need_devices(1);
+    claim_free_memory();
     expect_success(crmm_size_from_text("50%", &half));
     expect_success(crmm_size_from_text("leave=1MiB", &rest));
     cuda(cudaMemGetInfo(&free_bytes, &total_bytes));

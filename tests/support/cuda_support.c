@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cuda_support.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <time.h>
+#include <unistd.h>
 
 static void sleep_milliseconds(long milliseconds)
 {
@@ -23,6 +28,21 @@ void need_devices(int count)
         cr_assert_fail("no device, but CRMM_TEST_REQUIRE_GPU is set: %s", cudaGetErrorName(error));
     }
     cr_skip_test("needs %d devices; there are %d (%s)", count, found, cudaGetErrorName(error));
+}
+
+void claim_free_memory(void)
+{
+    const char *folder = getenv("TMPDIR");
+    char path[4096];
+
+    (void)snprintf(path, sizeof(path), "%s/crmm-tests-free-memory-%u",
+                   folder != NULL ? folder : "/tmp", (unsigned)getuid());
+    int file = open(path, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+    cr_assert(file >= 0, "%s: %s", path, strerror(errno));
+    while (flock(file, LOCK_EX) != 0) {
+        cr_assert(errno == EINTR, "%s: %s", path, strerror(errno));
+    }
+    /* The file stays open until the process ends, which is the test's own. */
 }
 
 cudaStream_t make_stream(void)

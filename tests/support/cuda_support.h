@@ -22,6 +22,10 @@
  */
 void need_devices(int count);
 
+/* Until this test ends no other one relies on what is free of a device's memory, or takes most of
+ * it: tests run side by side on one device. */
+void claim_free_memory(void);
+
 cudaStream_t make_stream(void); /* non-blocking, on the current device */
 
 /* What is queued on one stream comes before what is queued later on another one; both are on the

@@ -272,7 +272,7 @@ static bool release_direct(crmm_priv_pool *pool, crmm_priv_pool_cache *cache, vo
     }
     uint32_t turn = is_large && !is_parked ? crmm_priv_pool_heap_turn(heap) : heap->turn;
     crmm_priv_pool_heap_unlock(heap);
-    /* Until it is parked nobody finds it, as if the program had not given it back yet. */
+    /* Until it is parked it counts as in use, and nobody finds it. */
     *is_time = is_parked ? crmm_priv_pool_park(cache,
                                                &(crmm_priv_pool_parked){.block = ptr,
                                                                         .heap = heap,

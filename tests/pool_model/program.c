@@ -162,7 +162,7 @@ static uint64_t run_some(program *own)
     }
     what.operations += program_below(own, own->like.turn);
     second_thread_run(run_turn, &what);
-    if (drawn % 64 == 0) {
+    if (drawn % own->like.second_ends == 0) {
         second_thread_end();
     }
     return what.operations;

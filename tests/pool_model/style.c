@@ -95,6 +95,7 @@ static void draw_calls(style *into, const configuration *of, uint64_t *random)
     into->empties = pick_share(random, 2, 16);
     into->elsewhere = (unsigned)PICK(random, 0, 0, 64, 2048);
     into->turn = 32;
+    into->second_ends = 64;
     if (of->kind == PROGRAM_TURNS) {
         into->elsewhere = 16384;
         into->turn = 3;
@@ -140,8 +141,8 @@ static void draw_passing(style *into, uint64_t *random)
 /* Mostly one thread, which wants large blocks of the same sizes again. */
 static void draw_large(style *into, uint64_t *random)
 {
-    into->elsewhere =
-        (unsigned)PICK(random, 0, 0, 16);              /* while a second thread is there, no more */
+    into->elsewhere = (unsigned)PICK(random, 0, 0, 64);
+    into->second_ends = 2; /* while it is there nothing more is parked */
     into->deaths = (unsigned)PICK(random, 0, 0, 1, 8); /* a stream that lives long keeps blocks */
     into->large = (unsigned)PICK(random, 64, 256, 1024);
     into->large_sizes = (unsigned)PICK(random, 1, 2, 3, 4);

@@ -51,16 +51,17 @@ typedef struct style {
     unsigned exported;    /* of those how many come after the allocation alone */
     unsigned retires;     /* streams that are retired before they are destroyed */
     /* Of 65536 operations: */
-    unsigned orders;    /* one stream waits for another by the program's own doing */
-    unsigned waits;     /* the host waits for a stream */
-    unsigned deaths;    /* a stream is destroyed, and others are created */
-    unsigned captures;  /* a capture begins */
-    unsigned trims;     /* the pool is trimmed */
-    unsigned tides;     /* the program turns from growing to shrinking or back */
-    unsigned empties;   /* everything is given back, and half of what there is asked for */
-    unsigned elsewhere; /* the next operations are a second thread's */
-    unsigned turn;      /* at most, operations of that thread at a time */
-    bool is_one_way;    /* the first half of the streams allocates, the others deallocate */
+    unsigned orders;      /* one stream waits for another by the program's own doing */
+    unsigned waits;       /* the host waits for a stream */
+    unsigned deaths;      /* a stream is destroyed, and others are created */
+    unsigned captures;    /* a capture begins */
+    unsigned trims;       /* the pool is trimmed */
+    unsigned tides;       /* the program turns from growing to shrinking or back */
+    unsigned empties;     /* everything is given back, and half of what there is asked for */
+    unsigned elsewhere;   /* the next operations are a second thread's */
+    unsigned second_ends; /* which ends after so many times, about */
+    unsigned turn;        /* at most, operations of that thread at a time */
+    bool is_one_way;      /* the first half of the streams allocates, the others deallocate */
     bool has_legacy;
     bool has_per_thread;
     bool waits_at_end; /* the host waits for all work before the pool is released */

@@ -37,10 +37,10 @@ typedef enum crmm_priv_pool_state {
 } crmm_priv_pool_state;
 
 typedef struct crmm_priv_extent {
-    uint64_t at;    /* address, in granules */
-    uint64_t epoch; /* of the owner, when it was given back; in use: the heap's turn, when it was
-                       handed out */
-    uint32_t size;  /* granules */
+    uint64_t at;                    /* address, in granules */
+    uint64_t epoch;                 /* of the owner, when it was given back; of one in use that no
+                                       cache keeps, what its heap had been given back before */
+    uint32_t size;                  /* granules */
     uint32_t before, after;         /* neighbours in address space; 0: none */
     uint32_t bin_before, bin_after; /* in its bin, or in the list of its state */
     uint32_t age_before, age_after; /* among the owner's, by their epochs */
@@ -158,8 +158,8 @@ uint32_t crmm_priv_extents_find_tightest(const crmm_priv_extents *extents, uint3
                                          size_t source_count);
 
 /*
- * A row of free neighbours of any of the sources: of some rows that an extent lies in which fits
- * about as well as the tightest one the lowest; with `is_lowest_first` looser ones too. Without it,
+ * A row of free neighbours of any of the sources, one of which fits about as well as the tightest
+ * extent: the lowest of some such rows. With `is_lowest_first` looser ones count too. Without it,
  * an extent of just the size that no free one lies before is as good. If no extent suffices by
  * itself, the lowest of some rows that do. Its first extent, for crmm_priv_extents_take_run() with
  * no alignment; 0: none was found. It looks at a bounded number of extents.

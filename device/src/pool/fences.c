@@ -71,15 +71,15 @@ static uint32_t at_most(uint32_t value, uint32_t most)
 /* Turns of the only heap for which no fence was recorded, as far as they count. */
 static uint32_t unspent(const crmm_priv_pool_heap *heap)
 {
-    uint32_t turn = __atomic_load_n(&heap->turn, __ATOMIC_RELAXED);
-    uint32_t passed = turn - __atomic_load_n(&heap->spent_turns, __ATOMIC_RELAXED);
+    uint32_t spent = __atomic_load_n(&heap->spent_turns, __ATOMIC_ACQUIRE);
 
-    /* Another thread may have spent what came since the first look. */
-    return passed > UINT32_MAX - MOST_CREDIT ? 0 : at_most(passed, MOST_CREDIT);
+    /* Later than what another thread may have spent up to. */
+    return at_most(__atomic_load_n(&heap->turn, __ATOMIC_RELAXED) - spent, MOST_CREDIT);
 }
 
-/* Whether large blocks have earned a fence. Not among several heaps, where recording is slow, and
- * not where nobody else can want it. */
+/* Whether large blocks have earned a fence: of this stream, and of all of them, but for one that
+ * has long had none. Not among several heaps, where recording is slow, and not where nobody else
+ * can want it. */
 static bool has_earned(const crmm_priv_pool_cache *cache)
 {
     crmm_priv_pool *pool = cache->pool;
@@ -87,7 +87,8 @@ static bool has_earned(const crmm_priv_pool_cache *cache)
     return cache->credit >= TURNS && cache->fence_limit != INT64_MAX &&
            __atomic_load_n(&pool->solo, __ATOMIC_RELAXED) == 0 &&
            crmm_priv_pool_heap_count(pool) == 1 &&
-           unspent(crmm_priv_pool_heap_of(pool, 0)) >= SHARED_TURNS;
+           (cache->credit == MOST_CREDIT ||
+            unspent(crmm_priv_pool_heap_of(pool, 0)) >= SHARED_TURNS);
 }
 
 /* A fence is recorded. Threads that do so at the same time may spend the same turns. */
@@ -98,11 +99,11 @@ static void spend(crmm_priv_pool_cache *cache)
     if (cache->credit < TURNS) {
         return; /* it is for bytes that were given back */
     }
-    cache->credit -= TURNS;
     uint32_t left = unspent(heap);
+    cache->credit = left < SHARED_TURNS ? 0 : cache->credit - TURNS;
     left -= at_most(left, SHARED_TURNS);
     __atomic_store_n(&heap->spent_turns, __atomic_load_n(&heap->turn, __ATOMIC_RELAXED) - left,
-                     __ATOMIC_RELAXED);
+                     __ATOMIC_RELEASE);
 }
 
 bool crmm_priv_pool_cache_note_locked(crmm_priv_pool_cache *cache, size_t bytes, uint32_t turn)

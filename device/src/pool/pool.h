@@ -45,9 +45,9 @@ typedef struct crmm_priv_pool_heap {
     uint32_t index;
     uint32_t users; /* caches that take from it; guarded by the pool's lock */
     uint32_t shortages;
-    uint32_t returns;         /* counts blocks that are given back and are too large for caches */
-    uint32_t turn;            /* the same without those that are parked, until they come here */
-    uint32_t spent_turns;     /* up to where fences were recorded for them */
+    uint32_t returns;     /* counts blocks given back by who has a cache, and too large for it */
+    uint32_t turn;        /* the same without those that are parked, until they come here */
+    uint32_t spent_turns; /* up to where fences were recorded for them */
     uint32_t settled_returns; /* when it was asked last what streams have completed */
     uint32_t settled_stream;  /* counts streams that were asked in turn */
     crmm_priv_extents extents;
@@ -192,7 +192,7 @@ static inline void crmm_priv_pool_release_to(const crmm_priv_pool *pool, crmm_pr
     crmm_priv_extents_release(&heap->extents, index, owner, epoch);
 }
 
-/* A block is handed out, to the program or to a cache; the heap is locked. */
+/* A block is handed out, for the program itself or for a cache; the heap is locked. */
 static inline void crmm_priv_pool_hand_out(crmm_priv_pool_heap *heap, uint32_t index,
                                            bool is_direct)
 {

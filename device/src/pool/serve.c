@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serve.h"
 
-#include <crmm/core/alignment.h>
 #include <crmm/internal/fail.h>
 
 #include "accounts.h"
@@ -158,7 +157,7 @@ static void *grow_anew(const request *req, bool is_direct, crmm_priv_pool_growth
     crmm_priv_pool *pool = req->pool;
     size_t need = crmm_priv_pool_bytes_of(crmm_priv_pool_need(req));
     /* Memory comes in whole pages. */
-    size_t in_pages = pool->is_in_place ? crmm_align_up(need, pool->page) : need;
+    size_t in_pages = pool->is_in_place ? crmm_priv_pool_round_up(need, pool->page) : need;
     void *ptr = NULL;
 
     for (int attempt = 0; attempt < ATTEMPTS && ptr == NULL; attempt++) {

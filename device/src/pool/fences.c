@@ -106,14 +106,6 @@ static void spend(crmm_priv_pool_cache *cache)
                      __ATOMIC_RELEASE);
 }
 
-bool crmm_priv_pool_cache_note_locked(crmm_priv_pool_cache *cache, size_t bytes, uint32_t turn)
-{
-    /* Among several heaps it may be another one's, and does not count. */
-    cache->credit = at_most(cache->credit + at_most(turn - cache->turn, MOST_CREDIT), MOST_CREDIT);
-    cache->turn = turn;
-    return crmm_priv_pool_cache_count(cache, bytes) || has_earned(cache);
-}
-
 void crmm_priv_pool_set_fence_limit(crmm_priv_pool_cache *cache)
 {
     int64_t highest = (int64_t)__atomic_load_n(&cache->pool->fence_limit, __ATOMIC_RELAXED);
@@ -157,7 +149,8 @@ static int64_t unfenced_of(const crmm_priv_pool_cache *cache)
     return left <= CRMM_PRIV_POOL_WANTED ? 0 : cache->allowance - left;
 }
 
-bool crmm_priv_pool_cache_is_due(crmm_priv_pool_cache *cache)
+/* Whether there is something to do now; the cache is locked. */
+static bool is_due(crmm_priv_pool_cache *cache)
 {
     if (cache->stream == NULL) {
         return true;
@@ -168,11 +161,18 @@ bool crmm_priv_pool_cache_is_due(crmm_priv_pool_cache *cache)
            cache->looks >= few_blocks(cache) || has_earned(cache);
 }
 
+bool crmm_priv_pool_cache_note_locked(crmm_priv_pool_cache *cache, size_t bytes, uint32_t turn)
+{
+    /* Among several heaps it may be another one's, and does not count. */
+    cache->credit = at_most(cache->credit + at_most(turn - cache->turn, MOST_CREDIT), MOST_CREDIT);
+    cache->turn = turn;
+    return (crmm_priv_pool_cache_count(cache, bytes) || has_earned(cache)) && is_due(cache);
+}
+
 bool crmm_priv_pool_cache_note(crmm_priv_pool_cache *cache, size_t bytes, uint32_t turn)
 {
     bool is_inside = crmm_priv_bias_acquire(&cache->lock);
-    bool is_time =
-        crmm_priv_pool_cache_note_locked(cache, bytes, turn) && crmm_priv_pool_cache_is_due(cache);
+    bool is_time = crmm_priv_pool_cache_note_locked(cache, bytes, turn);
     crmm_priv_bias_release(&cache->lock, is_inside);
     return is_time;
 }
@@ -207,7 +207,7 @@ static bool is_behind(const crmm_priv_pool_cache *cache, crmm_stream handle)
 void crmm_priv_pool_cache_look(crmm_priv_pool_cache *cache, crmm_stream handle)
 {
     bool is_inside = crmm_priv_bias_acquire(&cache->lock);
-    bool is_time = crmm_priv_pool_cache_is_due(cache);
+    bool is_time = is_due(cache);
     crmm_priv_bias_release(&cache->lock, is_inside);
     if (is_time) {
         crmm_priv_pool_cache_fence(cache, handle);

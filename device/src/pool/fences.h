@@ -30,15 +30,12 @@ void crmm_priv_pool_set_fence_limit(crmm_priv_pool_cache *cache);
  * time for crmm_priv_pool_cache_fence(). */
 bool crmm_priv_pool_cache_note(crmm_priv_pool_cache *cache, size_t bytes, uint32_t turn);
 
-/* The same where the cache is locked; whether it is time to look. */
+/* The same where the cache is locked. */
 bool crmm_priv_pool_cache_note_locked(crmm_priv_pool_cache *cache, size_t bytes, uint32_t turn);
 
 /* Something was given back by a call on `handle`, the cache's stream, beyond what may be: see
  * whether a fence is due. */
 void crmm_priv_pool_cache_look(crmm_priv_pool_cache *cache, crmm_stream handle);
-
-/* The first half of that, where the cache is locked: whether there is something to do. */
-bool crmm_priv_pool_cache_is_due(crmm_priv_pool_cache *cache);
 
 /* One is: record it, and give memory back to upstream where that is to be. */
 void crmm_priv_pool_cache_fence(crmm_priv_pool_cache *cache, crmm_stream handle);

@@ -55,8 +55,7 @@ bool crmm_priv_pool_park(crmm_priv_pool_cache *cache, const crmm_priv_pool_parke
     }
     set(&parked[LATEST], one);
     bool is_time =
-        crmm_priv_pool_cache_note_locked(cache, crmm_priv_pool_bytes_of(one->size), turn) &&
-        crmm_priv_pool_cache_is_due(cache);
+        crmm_priv_pool_cache_note_locked(cache, crmm_priv_pool_bytes_of(one->size), turn);
     crmm_priv_bias_release(&cache->lock, is_inside);
     return is_time;
 }
@@ -105,7 +104,7 @@ bool crmm_priv_pool_park_flush(crmm_priv_pool_cache *cache)
         return false;
     }
     bool is_inside = crmm_priv_bias_acquire(&cache->lock);
-    bool any = cache->parked[LATEST].size != 0 || cache->parked[EARLIER].size != 0;
+    bool any = crmm_priv_pool_has_parked(cache);
 
     crmm_priv_pool_park_clear(cache);
     crmm_priv_bias_release(&cache->lock, is_inside);

@@ -50,7 +50,7 @@ static void fill(crmm_priv_extents *heap, const uint32_t *sizes, size_t count, u
         cr_assert(index != 0);
         index = crmm_priv_extents_take(heap, index, size, 1);
         if (i < count) {
-            at[i] = heap->all[index].at;
+            at[i] = crmm_priv_extent_at(heap, index)->at;
         }
         rest -= size;
     }
@@ -68,9 +68,11 @@ static void give_back(crmm_priv_extents *heap, uint64_t at, uint16_t owner, uint
 /* The free extent that begins at an address. */
 static const crmm_priv_extent *free_at(const crmm_priv_extents *heap, uint64_t at)
 {
-    for (uint32_t i = 1; i < heap->capacity; i++) {
-        if (heap->all[i].state == CRMM_PRIV_POOL_FREE && heap->all[i].at == at) {
-            return &heap->all[i];
+    for (uint32_t i = CRMM_PRIV_EXTENT_STEP; i < crmm_priv_extents_end(heap);
+         i += CRMM_PRIV_EXTENT_STEP) {
+        if (crmm_priv_extent_at(heap, i)->state == CRMM_PRIV_POOL_FREE &&
+            crmm_priv_extent_at(heap, i)->at == at) {
+            return crmm_priv_extent_at(heap, i);
         }
     }
     cr_assert_fail("nothing free begins at %llu", (unsigned long long)at);
@@ -84,7 +86,7 @@ static uint64_t row_for(const crmm_priv_extents *heap, uint32_t size)
                                             {.owner = CRMM_PRIV_POOL_CLEAN, .epoch = UINT64_MAX}};
     uint32_t first = crmm_priv_extents_find_row(heap, size, near, 2, false);
 
-    return first == 0 ? 0 : heap->all[first].at;
+    return first == 0 ? 0 : crmm_priv_extent_at(heap, first)->at;
 }
 
 /* ---- bins ---- */
@@ -162,7 +164,7 @@ Test(pool_extents, a_row_ends_where_another_stream_s_memory_begins)
                                            {.owner = CRMM_PRIV_POOL_CLEAN, .epoch = UINT64_MAX},
                                            {.owner = OTHER, .epoch = 1}};
     uint32_t first = crmm_priv_extents_find_row(&heap, 150, all, 3, false);
-    expect_equal(heap.all[first].at, at[0]);
+    expect_equal(crmm_priv_extent_at(&heap, first)->at, at[0]);
     /* Up to an epoch. */
     const crmm_priv_extent_source early[] = {{.owner = OWN, .epoch = UINT64_MAX},
                                              {.owner = CRMM_PRIV_POOL_CLEAN, .epoch = UINT64_MAX},
@@ -170,8 +172,66 @@ Test(pool_extents, a_row_ends_where_another_stream_s_memory_begins)
     expect_equal(crmm_priv_extents_find_row(&heap, 150, early, 3, false), 0);
     cr_assert(crmm_priv_extents_reserve(&heap));
     uint32_t taken = crmm_priv_extents_take_run(&heap, first, 120, 1);
-    expect_equal(heap.all[taken].size, 120);
+    expect_equal(crmm_priv_extent_at(&heap, taken)->size, 120);
     expect_equal(free_at(&heap, at[0] + 120)->owner, CRMM_PRIV_POOL_CLEAN);
+    end(&heap);
+}
+
+/* ---- blocks by their addresses ---- */
+
+/* The table looks at low bits first, and these are those of several. */
+Test(pool_extents, blocks_whose_addresses_differ_in_high_bits_only_are_told_apart)
+{
+    enum { CHUNKS = 5, SIZE = 64 };
+    const uint64_t apart = (uint64_t)1 << 32;
+    crmm_priv_extents heap = begin();
+    uint32_t of[CHUNKS] = {0};
+
+    for (uint64_t i = 0; i < CHUNKS; i++) {
+        cr_assert(crmm_priv_extents_reserve(&heap));
+        of[i] =
+            crmm_priv_extents_add(&heap, BASE + (i + 1) * apart, SIZE, CRMM_PRIV_POOL_FREE, false);
+        cr_assert(crmm_priv_extents_reserve(&heap));
+        of[i] = crmm_priv_extents_take(&heap, of[i], SIZE, 1);
+    }
+    for (uint64_t i = 0; i < CHUNKS; i += 2) { /* so that there are gaps to close */
+        give_back(&heap, BASE + (i + 1) * apart, OWN, 1);
+    }
+    for (uint64_t i = 0; i < CHUNKS; i++) {
+        expect_equal(crmm_priv_extents_lookup(&heap, BASE + (i + 1) * apart), i % 2 ? of[i] : 0);
+    }
+    end(&heap);
+}
+
+Test(pool_extents, blocks_are_found_whatever_came_and_went_beside_them)
+{
+    enum { COUNT = 1500, STEPS = 20000 };
+    static uint64_t at[COUNT];
+    const crmm_priv_extent_source any[] = {{.owner = OWN, .epoch = UINT64_MAX},
+                                           {.owner = CRMM_PRIV_POOL_CLEAN, .epoch = UINT64_MAX}};
+    crmm_priv_extents heap = begin();
+    uint32_t random = 1;
+
+    for (uint32_t i = 0; i < STEPS; i++) {
+        random = random * 1664525u + 1013904223u; /* Numerical Recipes in C, 7.1 */
+        uint64_t *block = &at[(random >> 8) % COUNT];
+        if (*block != 0) {
+            uint32_t index = crmm_priv_extents_lookup(&heap, *block);
+            cr_assert(index != 0 && crmm_priv_extent_at(&heap, index)->at == *block);
+            crmm_priv_extents_release(&heap, index, OWN, i);
+            cr_assert(crmm_priv_extents_lookup(&heap, *block) == 0);
+            *block = 0;
+            continue;
+        }
+        cr_assert(crmm_priv_extents_reserve(&heap));
+        uint32_t index = crmm_priv_extents_find(&heap, 2, 1, CRMM_PRIV_POOL_ANY, any, 2);
+        cr_assert(index != 0);
+        index = crmm_priv_extents_take(&heap, index, 2, 1);
+        *block = crmm_priv_extent_at(&heap, index)->at;
+    }
+    for (size_t i = 0; i < COUNT; i++) {
+        cr_assert(at[i] == 0 || crmm_priv_extents_lookup(&heap, at[i]) != 0, "%zu", i);
+    }
     end(&heap);
 }
 

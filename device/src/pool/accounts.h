@@ -32,7 +32,7 @@ static inline size_t crmm_priv_pool_round_up(size_t bytes, size_t unit)
 static inline const crmm_priv_extent *crmm_priv_pool_extent_of(const crmm_priv_pool_heap *heap,
                                                                uint32_t index)
 {
-    return &heap->extents.all[index];
+    return crmm_priv_extent_at(&heap->extents, index);
 }
 
 /* ---- accounts ---- */

@@ -38,7 +38,7 @@ static bool joins(const crmm_priv_extents *extents, const crmm_priv_extent *one,
 static bool check_neighbours(const crmm_priv_extents *extents, uint32_t index, char *why,
                              size_t size)
 {
-    const crmm_priv_extent *extent = &extents->all[index];
+    const crmm_priv_extent *extent = crmm_priv_extent_at(extents, index);
 
     if (extent->size == 0) {
         return wrong(why, size, "extent %u is empty", index);
@@ -46,7 +46,7 @@ static bool check_neighbours(const crmm_priv_extents *extents, uint32_t index, c
     if (extent->after == 0) {
         return true;
     }
-    const crmm_priv_extent *next = &extents->all[extent->after];
+    const crmm_priv_extent *next = crmm_priv_extent_at(extents, extent->after);
     if (next->before != index || extent->at + extent->size != next->at) {
         return wrong(why, size, "extents %u and %u are no neighbours", index, extent->after);
     }
@@ -67,8 +67,8 @@ static bool check_bin(const crmm_priv_extents *extents, uint32_t owner, uint32_t
         return wrong(why, size, "owner %u: bit of bin %u, %u", owner, row, column);
     }
     for (uint32_t i = set->bins[row * CRMM_PRIV_POOL_COLUMNS + column]; i != 0;
-         i = extents->all[i].bin_after) {
-        const crmm_priv_extent *extent = &extents->all[i];
+         i = crmm_priv_extent_at(extents, i)->bin_after) {
+        const crmm_priv_extent *extent = crmm_priv_extent_at(extents, i);
         uint32_t smallest = row == 0 ? column : (32 + column) << (row - 1);
         uint32_t step = row == 0 ? 1 : 1u << (row - 1);
         if (extent->state != CRMM_PRIV_POOL_FREE || extent->owner != owner ||
@@ -102,7 +102,7 @@ static bool check_set(const crmm_priv_extents *extents, uint32_t owner, char *wh
         }
     }
     for (uint32_t i = set->oldest; owner != CRMM_PRIV_POOL_CLEAN && i != 0;
-         i = extents->all[i].age_after) {
+         i = crmm_priv_extent_at(extents, i)->age_after) {
         aged++;
     }
     if (granules != set->granules || count != set->count ||
@@ -121,8 +121,9 @@ bool crmm_priv_extents_check(const crmm_priv_extents *extents, char *why, size_t
     uint64_t in_sets = 0;
     uint32_t unused = 0;
 
-    for (uint32_t i = 1; i < extents->capacity; i++) {
-        const crmm_priv_extent *extent = &extents->all[i];
+    for (uint32_t i = CRMM_PRIV_EXTENT_STEP; i < crmm_priv_extents_end(extents);
+         i += CRMM_PRIV_EXTENT_STEP) {
+        const crmm_priv_extent *extent = crmm_priv_extent_at(extents, i);
         if (extent->state == CRMM_PRIV_POOL_NOTHING) {
             unused++;
             continue;
@@ -204,8 +205,9 @@ static bool check_streams(const crmm_priv_pool *pool, char *why, size_t size)
 static bool check_marks(const crmm_priv_pool *pool, const crmm_priv_extents *extents,
                         uint64_t *unmarked, char *why, size_t size)
 {
-    for (uint32_t i = 1; i < extents->capacity; i++) {
-        const crmm_priv_extent *extent = &extents->all[i];
+    for (uint32_t i = CRMM_PRIV_EXTENT_STEP; i < crmm_priv_extents_end(extents);
+         i += CRMM_PRIV_EXTENT_STEP) {
+        const crmm_priv_extent *extent = crmm_priv_extent_at(extents, i);
         if (extent->state != CRMM_PRIV_POOL_USED) {
             continue;
         }
@@ -228,8 +230,9 @@ static bool check_marks(const crmm_priv_pool *pool, const crmm_priv_extents *ext
 static bool check_epochs(const crmm_priv_pool *pool, const crmm_priv_extents *extents, char *why,
                          size_t size)
 {
-    for (uint32_t i = 1; i < extents->capacity; i++) {
-        const crmm_priv_extent *extent = &extents->all[i];
+    for (uint32_t i = CRMM_PRIV_EXTENT_STEP; i < crmm_priv_extents_end(extents);
+         i += CRMM_PRIV_EXTENT_STEP) {
+        const crmm_priv_extent *extent = crmm_priv_extent_at(extents, i);
         if (extent->state != CRMM_PRIV_POOL_FREE || extent->owner < CRMM_PRIV_POOL_FIRST_STREAM) {
             continue;
         }
@@ -260,7 +263,8 @@ static bool check_blocks(const crmm_priv_pool *pool, void *const *blocks, size_t
         const crmm_priv_extents *extents = &chunk->heap->extents;
         uint32_t index =
             crmm_priv_extents_lookup(extents, (uintptr_t)ptr >> CRMM_PRIV_POOL_GRANULE_SHIFT);
-        if (index == 0 || extents->all[index].size != granules || extents->all[index].is_direct) {
+        if (index == 0 || crmm_priv_extent_at(extents, index)->size != granules ||
+            crmm_priv_extent_at(extents, index)->is_direct) {
             return wrong(why, size, "%p is at hand, but no block of %u granules", ptr, granules);
         }
     }

@@ -36,8 +36,11 @@ static bool grow_array(crmm_priv_extents *extents)
 {
     uint32_t before = extents->capacity;
     uint32_t capacity = before == 0 ? FIRST_CAPACITY : before * 2;
-    crmm_priv_extent *all = realloc(extents->all, capacity * sizeof(*all));
 
+    if (before > UINT32_MAX / CRMM_PRIV_EXTENT_STEP / 2) {
+        return false; /* there are no indices for more */
+    }
+    crmm_priv_extent *all = realloc(extents->all, capacity * sizeof(*all));
     if (all == NULL) {
         return false;
     }
@@ -45,7 +48,7 @@ static bool grow_array(crmm_priv_extents *extents)
     /* Entry 0 stands for none. The others are linked in order. */
     for (uint32_t i = capacity - 1; i >= before && i > 0; i--) {
         all[i].bin_after = extents->unused;
-        extents->unused = i;
+        extents->unused = i * CRMM_PRIV_EXTENT_STEP;
         extents->unused_count++;
     }
     extents->all = all;

@@ -50,6 +50,13 @@ typedef struct crmm_priv_extent {
     bool is_apart : 1;  /* in a chunk for one block at a time */
 } crmm_priv_extent;
 
+/* What an index counts in, and how far apart those of two entries are: a processor then adds an
+ * index to where the array begins while it reads, instead of multiplying it first. */
+typedef uint64_t crmm_priv_extent_unit;
+enum { CRMM_PRIV_EXTENT_STEP = sizeof(crmm_priv_extent) / sizeof(crmm_priv_extent_unit) };
+_Static_assert(sizeof(crmm_priv_extent) % sizeof(crmm_priv_extent_unit) == 0,
+               "no entry is between");
+
 enum { CRMM_PRIV_POOL_ROWS = 28, CRMM_PRIV_POOL_COLUMNS = 32 };
 
 /* The free extents of one owner. */
@@ -86,6 +93,18 @@ typedef struct crmm_priv_extents {
     uint64_t busy_granules;
     uint64_t leaving_granules;
 } crmm_priv_extents;
+
+static inline crmm_priv_extent *crmm_priv_extent_at(const crmm_priv_extents *extents,
+                                                    uint32_t index)
+{
+    return (crmm_priv_extent *)((crmm_priv_extent_unit *)extents->all + index);
+}
+
+/* Beyond the highest index. The lowest one is CRMM_PRIV_EXTENT_STEP. */
+static inline uint32_t crmm_priv_extents_end(const crmm_priv_extents *extents)
+{
+    return extents->capacity * CRMM_PRIV_EXTENT_STEP;
+}
 
 /* From zeroed storage; false: no host memory. finish() takes what init() left at any rate. */
 bool crmm_priv_extents_init(crmm_priv_extents *extents);

@@ -13,7 +13,7 @@ enum { NONE = 0 };
 
 static inline crmm_priv_extent *get(const crmm_priv_extents *extents, uint32_t index)
 {
-    return &extents->all[index];
+    return crmm_priv_extent_at(extents, index);
 }
 
 /* Bins by their number, in the order of sizes: those below 32 have one each; above, each doubling

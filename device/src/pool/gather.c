@@ -18,19 +18,19 @@ typedef struct run {
 static bool run_from(const request *req, const crmm_priv_extents *extents, uint32_t first,
                      run *found)
 {
-    const crmm_priv_extent *extent = &extents->all[first];
+    const crmm_priv_extent *extent = crmm_priv_extent_at(extents, first);
 
     *found = (run){.first = first};
     while (crmm_priv_pool_could_use(req, extent) &&
            crmm_priv_pool_add_wait(req, &found->waits, extent)) {
         found->size += extent->size;
-        if (found->size >= crmm_priv_pool_need_at(req, extents->all[first].at)) {
+        if (found->size >= crmm_priv_pool_need_at(req, crmm_priv_extent_at(extents, first)->at)) {
             return true;
         }
         if (extent->after == 0) {
             return false;
         }
-        extent = &extents->all[extent->after];
+        extent = crmm_priv_extent_at(extents, extent->after);
     }
     return false;
 }
@@ -38,10 +38,11 @@ static bool run_from(const request *req, const crmm_priv_extents *extents, uint3
 /* Whether a run could begin here and not earlier. */
 static bool is_first(const request *req, const crmm_priv_extents *extents, uint32_t index)
 {
-    const crmm_priv_extent *extent = &extents->all[index];
+    const crmm_priv_extent *extent = crmm_priv_extent_at(extents, index);
 
     return crmm_priv_pool_could_use(req, extent) &&
-           (extent->before == 0 || !crmm_priv_pool_could_use(req, &extents->all[extent->before]));
+           (extent->before == 0 ||
+            !crmm_priv_pool_could_use(req, crmm_priv_extent_at(extents, extent->before)));
 }
 
 typedef struct run_search {
@@ -107,7 +108,7 @@ void *crmm_priv_pool_gather(const request *req, crmm_priv_pool_heap *heap, bool 
             uint32_t index =
                 crmm_priv_extents_take_run(extents, found.first, req->size, req->alignment);
             crmm_priv_pool_hand_out(heap, index, is_direct);
-            ptr = crmm_priv_pool_address_of(extents->all[index].at);
+            ptr = crmm_priv_pool_address_of(crmm_priv_extent_at(extents, index)->at);
         }
         crmm_priv_pool_heap_unlock(heap);
         if (!any || ptr != NULL) {

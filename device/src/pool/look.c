@@ -294,8 +294,8 @@ size_t crmm_priv_pool_block_bytes(crmm_priv_pool *pool, const crmm_priv_pool_chu
     const crmm_priv_extents *extents = &chunk->heap->extents;
     uint32_t index =
         crmm_priv_extents_lookup(extents, (uintptr_t)ptr >> CRMM_PRIV_POOL_GRANULE_SHIFT);
-    if (index != 0 && extents->all[index].is_direct) {
-        bytes = crmm_priv_pool_bytes_of(extents->all[index].size);
+    if (index != 0 && crmm_priv_extent_at(extents, index)->is_direct) {
+        bytes = crmm_priv_pool_bytes_of(crmm_priv_extent_at(extents, index)->size);
     }
     crmm_priv_pool_heap_unlock(chunk->heap);
     return bytes;
@@ -313,8 +313,9 @@ bool crmm_priv_pool_is_block_start(crmm_priv_pool *pool, const crmm_priv_pool_ch
     }
     crmm_priv_pool_heap_lock(chunk->heap);
     const crmm_priv_extents *extents = &chunk->heap->extents;
-    for (uint32_t i = 1; i < extents->capacity && !found; i++) {
-        const crmm_priv_extent *extent = &extents->all[i];
+    for (uint32_t i = CRMM_PRIV_EXTENT_STEP; i < crmm_priv_extents_end(extents) && !found;
+         i += CRMM_PRIV_EXTENT_STEP) {
+        const crmm_priv_extent *extent = crmm_priv_extent_at(extents, i);
         bool inside = at >= extent->at && at < extent->at + extent->size;
         /* What was joined to its neighbours began somewhere in the free extent. */
         found = (extent->state == CRMM_PRIV_POOL_USED && extent->at == at) ||
@@ -332,8 +333,9 @@ static bool is_live(crmm_priv_pool *pool, const crmm_priv_pool_chunk *chunk, con
     bool found = crmm_priv_pool_block_bytes(pool, chunk, ptr) != 0;
 
     crmm_priv_pool_heap_lock(chunk->heap);
-    for (uint32_t i = 1; i < extents->capacity && !found; i++) {
-        const crmm_priv_extent *extent = &extents->all[i];
+    for (uint32_t i = CRMM_PRIV_EXTENT_STEP; i < crmm_priv_extents_end(extents) && !found;
+         i += CRMM_PRIV_EXTENT_STEP) {
+        const crmm_priv_extent *extent = crmm_priv_extent_at(extents, i);
         if (extent->state != CRMM_PRIV_POOL_USED || at < extent->at ||
             at >= extent->at + extent->size) {
             continue;

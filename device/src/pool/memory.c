@@ -234,9 +234,10 @@ static uint32_t claim_idle(const crmm_priv_pool *pool, crmm_priv_pool_heap *heap
     uint32_t claimed = 0;
 
     crmm_priv_pool_heap_lock(heap);
-    for (uint32_t i = 1; i < extents->capacity; i++) {
+    for (uint32_t i = CRMM_PRIV_EXTENT_STEP; i < crmm_priv_extents_end(extents);
+         i += CRMM_PRIV_EXTENT_STEP) {
         uint64_t at = 0;
-        uint32_t size = idle_part(pool, &extents->all[i], &at);
+        uint32_t size = idle_part(pool, crmm_priv_extent_at(extents, i), &at);
         if (size > 0 && at >= best_at) {
             best = i;
             best_size = size;
@@ -311,9 +312,11 @@ static bool is_empty(const crmm_priv_pool_chunk *chunk)
 {
     const crmm_priv_extents *extents = &chunk->heap->extents;
 
-    for (uint32_t hole = extents->holes; hole != 0; hole = extents->all[hole].bin_after) {
-        if (crmm_priv_pool_address_of(extents->all[hole].at) == (void *)chunk->base &&
-            crmm_priv_pool_bytes_of(extents->all[hole].size) == chunk->bytes) {
+    for (uint32_t hole = extents->holes; hole != 0;
+         hole = crmm_priv_extent_at(extents, hole)->bin_after) {
+        if (crmm_priv_pool_address_of(crmm_priv_extent_at(extents, hole)->at) ==
+                (void *)chunk->base &&
+            crmm_priv_pool_bytes_of(crmm_priv_extent_at(extents, hole)->size) == chunk->bytes) {
             return true;
         }
     }

@@ -90,7 +90,8 @@ static void insert_by_size(sources *list, const crmm_priv_extents *extents, uint
 {
     uint32_t at = list->count;
 
-    while (at > 0 && extents->all[list->all[at - 1]].size > extents->all[index].size) {
+    while (at > 0 && crmm_priv_extent_at(extents, list->all[at - 1])->size >
+                         crmm_priv_extent_at(extents, index)->size) {
         at--;
     }
     if (at == most) {
@@ -111,10 +112,11 @@ static void find_sources(const crmm_priv_pool_request *request, const crmm_priv_
     uint32_t page = crmm_priv_pool_granules_of(pool->page);
     uint64_t at = 0;
 
-    for (uint32_t i = 1; i < extents->capacity; i++) {
-        const crmm_priv_extent *extent = &extents->all[i];
-        bool is_larger =
-            list->count == most && extent->size >= extents->all[list->all[most - 1]].size;
+    for (uint32_t i = CRMM_PRIV_EXTENT_STEP; i < crmm_priv_extents_end(extents);
+         i += CRMM_PRIV_EXTENT_STEP) {
+        const crmm_priv_extent *extent = crmm_priv_extent_at(extents, i);
+        bool is_larger = list->count == most &&
+                         extent->size >= crmm_priv_extent_at(extents, list->all[most - 1])->size;
         if (extent->size >= page && !is_larger && crmm_priv_pool_may_use(request, extent) &&
             !is_within(extent, plan) && movable_pages(pool, extent, &at) > 0) {
             insert_by_size(list, extents, i, most);
@@ -137,7 +139,7 @@ static uint32_t find_donors(const crmm_priv_pool_request *request, crmm_priv_poo
     for (uint32_t k = 0; k < list.count && count < want; k++) {
         uint32_t rest = list.all[k];
         uint64_t at = 0;
-        uint32_t pages = movable_pages(pool, &extents->all[rest], &at);
+        uint32_t pages = movable_pages(pool, crmm_priv_extent_at(extents, rest), &at);
         for (uint32_t i = 0; i < pages && count < want; i++, at += page) {
             if (!crmm_priv_extents_reserve(extents)) {
                 return count;
@@ -145,7 +147,7 @@ static uint32_t find_donors(const crmm_priv_pool_request *request, crmm_priv_poo
             uint32_t index =
                 crmm_priv_extents_carve(extents, rest, at, page, CRMM_PRIV_POOL_LEAVING);
             found[count++] = (donation){.at = at, .index = index};
-            rest = extents->all[index].after;
+            rest = crmm_priv_extent_at(extents, index)->after;
         }
     }
     return count;
@@ -162,8 +164,9 @@ static void wait_for_donors(const crmm_priv_pool_request *request, crmm_priv_poo
     uint32_t count = 0;
 
     crmm_priv_pool_heap_lock(heap);
-    for (uint32_t i = 1; i < extents->capacity && count < want; i++) {
-        const crmm_priv_extent *extent = &extents->all[i];
+    for (uint32_t i = CRMM_PRIV_EXTENT_STEP; i < crmm_priv_extents_end(extents) && count < want;
+         i += CRMM_PRIV_EXTENT_STEP) {
+        const crmm_priv_extent *extent = crmm_priv_extent_at(extents, i);
         uint64_t at = 0;
         if (extent->size < page || !crmm_priv_pool_could_use(request, extent) ||
             is_within(extent, plan)) {
@@ -182,7 +185,7 @@ static void wait_for_donors(const crmm_priv_pool_request *request, crmm_priv_poo
 static void keep_donor(crmm_priv_pool_heap *heap, const donation *donor)
 {
     crmm_priv_extents *extents = &heap->extents;
-    const crmm_priv_extent extent = extents->all[donor->index];
+    const crmm_priv_extent extent = *crmm_priv_extent_at(extents, donor->index);
 
     crmm_priv_extents_set_free(extents, donor->index, extent.owner, extent.epoch);
 }
@@ -281,8 +284,8 @@ static uint32_t next_left(crmm_priv_pool *pool, crmm_priv_pool_heap *heap)
 {
     crmm_priv_extents *extents = &heap->extents;
 
-    for (uint32_t i = extents->leaving; i != 0; i = extents->all[i].bin_after) {
-        const crmm_priv_extent extent = extents->all[i];
+    for (uint32_t i = extents->leaving; i != 0; i = crmm_priv_extent_at(extents, i)->bin_after) {
+        const crmm_priv_extent extent = *crmm_priv_extent_at(extents, i);
         if (extent.owner == CRMM_PRIV_POOL_CLEAN ||
             (extent.owner >= CRMM_PRIV_POOL_FIRST_STREAM &&
              extent.epoch <= crmm_priv_pool_stream_done(
@@ -299,7 +302,8 @@ static void leave_again(crmm_priv_pool_heap *heap, uint32_t index)
     crmm_priv_extents *extents = &heap->extents;
 
     crmm_priv_pool_heap_lock(heap);
-    (void)crmm_priv_extents_carve(extents, index, extents->all[index].at, extents->all[index].size,
+    (void)crmm_priv_extents_carve(extents, index, crmm_priv_extent_at(extents, index)->at,
+                                  crmm_priv_extent_at(extents, index)->size,
                                   CRMM_PRIV_POOL_LEAVING);
     crmm_priv_pool_heap_unlock(heap);
 }

@@ -99,14 +99,15 @@ void crmm_priv_pool_settle(crmm_priv_pool_heap *heap, uint32_t claimed, uint32_t
     crmm_priv_pool_heap_lock(heap);
     if (done == 0) {
         crmm_priv_extents_set_hole(extents, claimed);
-    } else if (done == extents->all[claimed].size || crmm_priv_extents_reserve(extents)) {
-        uint64_t at = extents->all[claimed].at;
-        uint32_t size = extents->all[claimed].size;
+    } else if (done == crmm_priv_extent_at(extents, claimed)->size ||
+               crmm_priv_extents_reserve(extents)) {
+        uint64_t at = crmm_priv_extent_at(extents, claimed)->at;
+        uint32_t size = crmm_priv_extent_at(extents, claimed)->size;
         uint32_t rest = 0;
         if (done < size) {
             rest = crmm_priv_extents_carve(extents, claimed, at + done, size - done,
                                            CRMM_PRIV_POOL_BUSY);
-            claimed = extents->all[rest].before;
+            claimed = crmm_priv_extent_at(extents, rest)->before;
         }
         if (!crmm_priv_extents_reserve_owner(extents, owner)) {
             owner = CRMM_PRIV_POOL_STRANDED;
@@ -209,7 +210,7 @@ static void settle_released(crmm_priv_pool_heap *heap, uint32_t claimed, uint32_
     crmm_priv_extents *extents = &heap->extents;
 
     crmm_priv_pool_heap_lock(heap);
-    const crmm_priv_extent extent = extents->all[claimed];
+    const crmm_priv_extent extent = *crmm_priv_extent_at(extents, claimed);
     if (gone == 0) {
         crmm_priv_extents_set_free(extents, claimed, CRMM_PRIV_POOL_CLEAN, 0);
     } else if (gone == extent.size) {
@@ -218,7 +219,7 @@ static void settle_released(crmm_priv_pool_heap *heap, uint32_t claimed, uint32_
         /* The part that is carved out keeps the number. */
         (void)crmm_priv_extents_carve(extents, claimed, extent.at + gone, extent.size - gone,
                                       CRMM_PRIV_POOL_BUSY);
-        crmm_priv_extents_set_hole(extents, extents->all[claimed].before);
+        crmm_priv_extents_set_hole(extents, crmm_priv_extent_at(extents, claimed)->before);
         crmm_priv_extents_set_free(extents, claimed, CRMM_PRIV_POOL_CLEAN, 0);
     }
     crmm_priv_pool_heap_unlock(heap);

@@ -33,7 +33,8 @@ static inline bool crmm_priv_pool_lived_shortly(const crmm_priv_pool_heap *heap,
 {
     enum { SHORT_LIFE = 1 /* other large blocks that were given back meanwhile */ };
 
-    return heap->returns - (uint32_t)heap->extents.all[index].epoch <= SHORT_LIFE;
+    return heap->returns - (uint32_t)crmm_priv_extent_at(&heap->extents, index)->epoch <=
+           SHORT_LIFE;
 }
 
 /*

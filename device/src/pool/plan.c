@@ -5,7 +5,7 @@ enum { MOST_VISITS = 64 }; /* neighbours looked at from one place on */
 
 static const crmm_priv_extent *get(const crmm_priv_pool_request *request, uint32_t index)
 {
-    return &request->heap->extents.all[index];
+    return crmm_priv_extent_at(&request->heap->extents, index);
 }
 
 static bool is_hole(const crmm_priv_extent *extent)

@@ -196,7 +196,7 @@ static inline void crmm_priv_pool_release_to(const crmm_priv_pool *pool, crmm_pr
 static inline void crmm_priv_pool_hand_out(crmm_priv_pool_heap *heap, uint32_t index,
                                            bool is_direct)
 {
-    crmm_priv_extent *extent = &heap->extents.all[index];
+    crmm_priv_extent *extent = crmm_priv_extent_at(&heap->extents, index);
 
     extent->is_direct = is_direct;
     extent->epoch = heap->returns;
@@ -209,7 +209,7 @@ static inline uint32_t crmm_priv_pool_take_over(crmm_priv_pool_heap *heap, const
 {
     uint32_t index =
         crmm_priv_extents_lookup(&heap->extents, (uintptr_t)ptr >> CRMM_PRIV_POOL_GRANULE_SHIFT);
-    crmm_priv_extent *extent = &heap->extents.all[index];
+    crmm_priv_extent *extent = crmm_priv_extent_at(&heap->extents, index);
 
     if (index == 0 || !extent->is_direct || extent->size != size) {
         return 0;

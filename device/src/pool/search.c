@@ -16,7 +16,7 @@ uint32_t crmm_priv_pool_find_best(const request *req, const crmm_priv_extents *e
     uint32_t most = crmm_priv_pool_most_apart(req);
     uint32_t index =
         crmm_priv_extents_find(extents, req->size, req->alignment, most, sources, count);
-    const crmm_priv_extent *found = &extents->all[index];
+    const crmm_priv_extent *found = crmm_priv_extent_at(extents, index);
 
     if (index == 0 || !req->is_thrifty || req->alignment != 1 || found->before != 0 ||
         found->after != 0) {
@@ -94,17 +94,18 @@ void *crmm_priv_pool_take_line(const request *req, const crmm_priv_extent_source
         return NULL;
     }
     index = crmm_priv_extents_take(extents, index, LINE, LINE);
-    void *first = crmm_priv_pool_address_of(extents->all[index].at);
+    void *first = crmm_priv_pool_address_of(crmm_priv_extent_at(extents, index)->at);
     uint32_t blocks = LINE / req->size;
     for (uint32_t i = 1; i < blocks && i <= most; i++) {
         if (!crmm_priv_extents_reserve(extents)) {
             break;
         }
         index = crmm_priv_extents_divide(extents, index, req->size);
-        extra[(*fetched)++] = crmm_priv_pool_address_of(extents->all[index].at);
+        extra[(*fetched)++] = crmm_priv_pool_address_of(crmm_priv_extent_at(extents, index)->at);
     }
     /* The last one is as long as what is left. */
-    if (extents->all[index].size > req->size && crmm_priv_extents_reserve(extents)) {
+    if (crmm_priv_extent_at(extents, index)->size > req->size &&
+        crmm_priv_extents_reserve(extents)) {
         give_back(req, crmm_priv_extents_divide(extents, index, req->size));
     }
     return first;
@@ -132,8 +133,8 @@ static bool find_fenced(const request *req, crmm_priv_pool_heap *heap, uint16_t 
     }
     uint32_t index = crmm_priv_extents_find(&heap->extents, req->size, req->alignment,
                                             crmm_priv_pool_most_apart(req), sources, count);
-    *owner = heap->extents.all[index].owner;
-    *epoch = heap->extents.all[index].epoch;
+    *owner = crmm_priv_extent_at(&heap->extents, index)->owner;
+    *epoch = crmm_priv_extent_at(&heap->extents, index)->epoch;
     crmm_priv_pool_heap_unlock(heap);
     return index != 0;
 }

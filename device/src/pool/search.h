@@ -59,7 +59,7 @@ static inline uint32_t crmm_priv_pool_take_best(const crmm_priv_pool_request *re
         uint32_t first =
             crmm_priv_extents_find_row(extents, req->size, sources, count, req->pool->is_tight);
         if (first != 0) {
-            return extents->all[first].size >= req->size
+            return crmm_priv_extent_at(extents, first)->size >= req->size
                        ? crmm_priv_extents_take(extents, first, req->size, 1)
                        : crmm_priv_extents_take_run(extents, first, req->size, 1);
         }
@@ -90,7 +90,7 @@ static inline void *crmm_priv_pool_take(const crmm_priv_pool_request *req,
         return NULL;
     }
     crmm_priv_pool_hand_out(heap, index, is_direct);
-    return crmm_priv_pool_address_of(extents->all[index].at);
+    return crmm_priv_pool_address_of(crmm_priv_extent_at(extents, index)->at);
 }
 
 /* Others' memory that the stream has seen, where near memory was looked at in vain; the heap is

@@ -46,7 +46,8 @@ static bool has_unfenced(crmm_priv_pool *pool, const crmm_priv_pool_stream *stre
         crmm_priv_pool_heap_lock(heap);
         const crmm_priv_extent_set *set = crmm_priv_extents_set(&heap->extents, stream->index);
         found = set != NULL && set->newest != 0 &&
-                !crmm_priv_pool_stream_is_fenced(stream, heap->extents.all[set->newest].epoch);
+                !crmm_priv_pool_stream_is_fenced(
+                    stream, crmm_priv_extent_at(&heap->extents, set->newest)->epoch);
         crmm_priv_pool_heap_unlock(heap);
     }
     return found;

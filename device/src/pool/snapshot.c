@@ -81,8 +81,9 @@ static bool add_heap(crmm_priv_pool *pool, crmm_priv_pool_heap *heap, blocks *li
             return false;
         }
     }
-    for (uint32_t i = 1; i < heap->extents.capacity; i++) {
-        const crmm_priv_extent *extent = &heap->extents.all[i];
+    for (uint32_t i = CRMM_PRIV_EXTENT_STEP; i < crmm_priv_extents_end(&heap->extents);
+         i += CRMM_PRIV_EXTENT_STEP) {
+        const crmm_priv_extent *extent = crmm_priv_extent_at(&heap->extents, i);
         if (extent->state == CRMM_PRIV_POOL_USED || extent->state == CRMM_PRIV_POOL_FREE) {
             describe_block(pool, extent, &list->all[list->count++]);
         }

@@ -55,7 +55,7 @@ static uint64_t oldest_epoch(const request *req, crmm_priv_pool_heap *heap,
         const crmm_priv_extent_set *set = crmm_priv_extents_set(extents, stream->index);
         index = set == NULL ? 0 : set->oldest;
     }
-    uint64_t epoch = index == 0 ? 0 : extents->all[index].epoch;
+    uint64_t epoch = index == 0 ? 0 : crmm_priv_extent_at(extents, index)->epoch;
     crmm_priv_pool_heap_unlock(heap);
     return epoch;
 }

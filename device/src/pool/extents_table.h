@@ -9,15 +9,16 @@
 
 #include "extents_bins.h"
 
-static inline uint32_t slot_of(const crmm_priv_extents *extents, uint64_t at)
+/* Where the search for an address begins, by its low bits, so that a slot tells its own. */
+static inline uint32_t slot_of(const crmm_priv_extents *extents, uint32_t key)
 {
     /* Fibonacci hashing: Knuth, The Art of Computer Programming 3, 6.4. */
-    return (uint32_t)((at * 0x9E3779B97F4A7C15u) >> 32) & (extents->table_size - 1);
+    return (uint32_t)((key * 0x9E3779B97F4A7C15u) >> 32) & (extents->table_size - 1);
 }
 
 static inline void insert(crmm_priv_extents *extents, uint64_t at, uint32_t index)
 {
-    uint32_t slot = slot_of(extents, at);
+    uint32_t slot = slot_of(extents, (uint32_t)at);
 
     while (extents->table[slot].index != NONE) {
         slot = (slot + 1) & (extents->table_size - 1);
@@ -28,7 +29,7 @@ static inline void insert(crmm_priv_extents *extents, uint64_t at, uint32_t inde
 
 static inline uint32_t find(const crmm_priv_extents *extents, uint64_t at)
 {
-    uint32_t slot = slot_of(extents, at);
+    uint32_t slot = slot_of(extents, (uint32_t)at);
 
     while (extents->table[slot].index != NONE) {
         if (extents->table[slot].key == (uint32_t)at &&
@@ -44,14 +45,14 @@ static inline uint32_t find(const crmm_priv_extents *extents, uint64_t at)
 static inline void erase(crmm_priv_extents *extents, uint64_t at, uint32_t index)
 {
     const uint32_t mask = extents->table_size - 1;
-    uint32_t gap = slot_of(extents, at);
+    uint32_t gap = slot_of(extents, (uint32_t)at);
 
     while (extents->table[gap].index != index) {
         gap = (gap + 1) & mask;
     }
     for (uint32_t slot = (gap + 1) & mask; extents->table[slot].index != NONE;
          slot = (slot + 1) & mask) {
-        uint32_t home = slot_of(extents, get(extents, extents->table[slot].index)->at);
+        uint32_t home = slot_of(extents, extents->table[slot].key);
         if (((slot - home) & mask) >= ((slot - gap) & mask)) {
             extents->table[gap] = extents->table[slot];
             gap = slot;

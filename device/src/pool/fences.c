@@ -106,23 +106,6 @@ static void spend(crmm_priv_pool_cache *cache)
                      __ATOMIC_RELEASE);
 }
 
-void crmm_priv_pool_set_fence_limit(crmm_priv_pool_cache *cache)
-{
-    int64_t highest = (int64_t)__atomic_load_n(&cache->pool->fence_limit, __ATOMIC_RELAXED);
-    int64_t limit = (int64_t)(cache->fenced / 8);
-
-    limit = limit < FIRST_FENCE ? FIRST_FENCE : limit;
-    cache->fence_limit = limit < highest ? limit : highest;
-    if (cache->stream == NULL || cache->id == CRMM_PRIV_POOL_LEGACY_STREAM) {
-        cache->fence_limit = INT64_MAX; /* it does not die: when another wants it is enough */
-    }
-    cache->allowance = cache->fence_limit;
-    if (cache->pool->release_threshold != SIZE_MAX) {
-        cache->allowance = 0; /* after every free memory may have to go back */
-    }
-    __atomic_store_n(&cache->left, cache->allowance, __ATOMIC_RELAXED);
-}
-
 /*
  * Blocks given back beyond the limit before there is a fence: the first one at once, since the
  * stream may not live long; later a few large ones are as little to lose as many small ones are
@@ -143,6 +126,24 @@ static uint32_t few_blocks(const crmm_priv_pool_cache *cache)
     return cache->fences < most ? cache->fences : most;
 }
 
+void crmm_priv_pool_set_fence_limit(crmm_priv_pool_cache *cache)
+{
+    int64_t highest = (int64_t)__atomic_load_n(&cache->pool->fence_limit, __ATOMIC_RELAXED);
+    int64_t limit = (int64_t)(cache->fenced / 8);
+
+    limit = limit < FIRST_FENCE ? FIRST_FENCE : limit;
+    cache->fence_limit = limit < highest ? limit : highest;
+    if (cache->stream == NULL || cache->id == CRMM_PRIV_POOL_LEGACY_STREAM) {
+        cache->fence_limit = INT64_MAX; /* it does not die: when another wants it is enough */
+    }
+    cache->few = few_blocks(cache);
+    cache->allowance = cache->fence_limit;
+    if (cache->pool->release_threshold != SIZE_MAX) {
+        cache->allowance = 0; /* after every free memory may have to go back */
+    }
+    __atomic_store_n(&cache->left, cache->allowance, __ATOMIC_RELAXED);
+}
+
 static int64_t unfenced_of(const crmm_priv_pool_cache *cache)
 {
     int64_t left = __atomic_load_n(&cache->left, __ATOMIC_RELAXED);
@@ -150,7 +151,7 @@ static int64_t unfenced_of(const crmm_priv_pool_cache *cache)
 }
 
 /* Whether there is something to do now; the cache is locked. */
-static bool is_due(crmm_priv_pool_cache *cache)
+static inline bool is_due(crmm_priv_pool_cache *cache)
 {
     if (cache->stream == NULL) {
         return true;
@@ -158,7 +159,7 @@ static bool is_due(crmm_priv_pool_cache *cache)
     cache->looks += unfenced_of(cache) > cache->fence_limit ||
                     crmm_priv_pool_held(cache->pool) > cache->pool->release_threshold;
     return __atomic_load_n(&cache->left, __ATOMIC_RELAXED) <= CRMM_PRIV_POOL_WANTED ||
-           cache->looks >= few_blocks(cache) || has_earned(cache);
+           cache->looks >= cache->few || has_earned(cache);
 }
 
 bool crmm_priv_pool_cache_note_locked(crmm_priv_pool_cache *cache, size_t bytes, uint32_t turn)

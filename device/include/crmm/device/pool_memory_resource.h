@@ -52,8 +52,8 @@ typedef struct crmm_pool_memory_resource_options {
                                    wherever it is not handed out */
     size_t stream_cache_size; /**< bytes that each thread may keep at hand for each stream; 0: about
                                  a share of what the pool holds, some blocks of each size, and
-                                 where one thread uses one stream the last large block;
-                                 CRMM_STREAM_CACHE_NONE: none */
+                                 where one thread uses the pool up to two large blocks for each
+                                 stream; CRMM_STREAM_CACHE_NONE: none */
     size_t heap_count;        /**< most heaps that threads may spread over when they get into each
                                    other's way; 0: as many as help, and one if `tight` */
     crmm_pool_chunk_callback on_chunk; /**< told of every chunk; NULL: nobody */

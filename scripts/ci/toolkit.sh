@@ -13,8 +13,8 @@ fi
 folder=$ci_root/toolkit-static
 configure "$folder" -Dcudart=toolkit -Dcudart_link=static -Dtoolkit_root="$toolkit"
 compile "$folder"
-# The one test of headers that is another one here: it links.
-run_tests "$folder" --suite nvcc
+# The tests of headers that are others here: one links, and other files are built.
+run_tests "$folder" --suite nvcc --suite tree
 
 emulated=$build_root/test
 if [ ! -f "$emulated/meson-logs/testlog.junit.xml" ]; then

@@ -5,7 +5,7 @@
 #include <criterion/criterion.h>
 
 #include "../../device/src/pool/extents.h"
-#include "../../device/src/pool/extents_bins.h"
+#include "../../device/src/pool/extents_table.h"
 #include "expect.h"
 
 enum { OWN = CRMM_PRIV_POOL_FIRST_STREAM, OTHER, BASE = 4096, CHUNK = 4096 };
@@ -203,15 +203,49 @@ Test(pool_extents, blocks_whose_addresses_differ_in_high_bits_only_are_told_apar
     end(&heap);
 }
 
+Test(pool_extents, blocks_are_found_from_the_last_slot_of_the_table_on)
+{
+    enum { COUNT = 5 };
+    crmm_priv_extents heap = begin();
+    uint64_t at[COUNT] = {0};
+    uint64_t next = BASE + 2 * CHUNK;
+
+    for (size_t i = 0; i < COUNT; i++) {
+        while (slot_of(&heap, (uint32_t)next) != heap.table_size - 1) {
+            next += 2;
+        }
+        at[i] = next;
+        next += 2;
+        cr_assert(crmm_priv_extents_reserve(&heap));
+        uint32_t index = crmm_priv_extents_add(&heap, at[i], 1, CRMM_PRIV_POOL_FREE, false);
+        (void)crmm_priv_extents_take(&heap, index, 1, 1);
+    }
+    for (size_t gone = 0; gone < COUNT; gone++) {
+        give_back(&heap, at[gone], OWN, 1);
+        for (size_t i = 0; i < COUNT; i++) {
+            cr_assert((crmm_priv_extents_lookup(&heap, at[i]) != 0) == (i > gone), "%zu, %zu", i,
+                      gone);
+        }
+    }
+    end(&heap);
+}
+
+/* They are 16 granules each, of which many begin their search at the same slot, and of two chunks
+ * that have the same low bits. */
 Test(pool_extents, blocks_are_found_whatever_came_and_went_beside_them)
 {
-    enum { COUNT = 1500, STEPS = 20000 };
+    enum { COUNT = 1500, STEPS = 20000, SIZE = 16 };
     static uint64_t at[COUNT];
     const crmm_priv_extent_source any[] = {{.owner = OWN, .epoch = UINT64_MAX},
                                            {.owner = CRMM_PRIV_POOL_CLEAN, .epoch = UINT64_MAX}};
     crmm_priv_extents heap = begin();
     uint32_t random = 1;
 
+    for (uint64_t i = 1; i <= 2; i++) {
+        cr_assert(crmm_priv_extents_reserve(&heap));
+        (void)crmm_priv_extents_add(&heap, (i << 32) + BASE, COUNT / 2 * SIZE, CRMM_PRIV_POOL_FREE,
+                                    false);
+    }
     for (uint32_t i = 0; i < STEPS; i++) {
         random = random * 1664525u + 1013904223u; /* Numerical Recipes in C, 7.1 */
         uint64_t *block = &at[(random >> 8) % COUNT];
@@ -224,9 +258,9 @@ Test(pool_extents, blocks_are_found_whatever_came_and_went_beside_them)
             continue;
         }
         cr_assert(crmm_priv_extents_reserve(&heap));
-        uint32_t index = crmm_priv_extents_find(&heap, 2, 1, CRMM_PRIV_POOL_ANY, any, 2);
+        uint32_t index = crmm_priv_extents_find(&heap, SIZE, 1, CRMM_PRIV_POOL_ANY, any, 2);
         cr_assert(index != 0);
-        index = crmm_priv_extents_take(&heap, index, 2, 1);
+        index = crmm_priv_extents_take(&heap, index, SIZE, 1);
         *block = crmm_priv_extent_at(&heap, index)->at;
     }
     for (size_t i = 0; i < COUNT; i++) {

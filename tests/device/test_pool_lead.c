@@ -116,6 +116,34 @@ Test(pool_lead, it_is_fenced_as_seldom_as_a_lone_stream)
     end(&all);
 }
 
+/* Pairs of 1 MiB on a stream, until there is a fence: how many. */
+static int pairs_to_a_fence(crmm_resource *pool, cudaStream_t stream)
+{
+    enum { MOST = 1000 };
+    uint64_t before = statistics_of(pool).records;
+    int count = 0;
+
+    for (; count < MOST && statistics_of(pool).records == before; count++) {
+        crmm_deallocate(pool, stream, take(pool, stream, MIB), MIB, 256);
+    }
+    return count;
+}
+
+/* How many blocks it may be beyond its account was decided when it was alone. */
+Test(pool_lead, a_stream_that_is_alone_no_more_is_fenced_sooner_at_once)
+{
+    fixture all = begin();
+    int alone = 0;
+
+    for (int i = 0; i < 40; i++) {
+        alone = pairs_to_a_fence(all.pool, all.often);
+    }
+    crmm_deallocate(all.pool, all.seldom, take(all.pool, all.seldom, MIB), MIB, 256);
+    int beside_another = pairs_to_a_fence(all.pool, all.often);
+    cr_assert(beside_another <= alone - 8, "%d, and %d", beside_another, alone);
+    end(&all);
+}
+
 /* That keeps what it gave back, also after the leading one lacked memory. */
 Test(pool_lead, each_has_what_the_other_gave_back_when_memory_is_short)
 {

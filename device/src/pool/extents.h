@@ -4,7 +4,7 @@
 
 /*
  * A segregated-fit heap over address space that it never touches: every piece of it is an extent,
- * in use, free, or a hole without memory, and extents are known by their index in an array beside
+ * in use, free, or a hole without memory, and extents are known by their offset in an array beside
  * it. Free extents are sorted by their owner, the stream they were given back on, and by size: two
  * levels of bitmaps over 28 x 32 bins, as TLSF has them (Masmano et al., ECRTS 2004), so that a
  * search looks at a bounded number of extents.

@@ -12,7 +12,10 @@ enum {
     FIRST_FENCE = 64 << 10,  /* bytes given back on a new stream before it is fenced */
     TURNS = 8,               /* large blocks given back for a fence of a stream */
     SHARED_TURNS = 4,        /* and of any stream */
-    MOST_CREDIT = 32 * TURNS
+    MOST_CREDIT = 32 * TURNS,
+    FEW = 8, /* blocks given back beyond what may be, before there is a fence */
+    FEW_IN_A_FULL_POOL = 4,
+    FEW_OF_ONE_STREAM = 16
 };
 
 /* ---- the pool's limits ---- */
@@ -113,7 +116,6 @@ static void spend(crmm_priv_pool_cache *cache)
  */
 static uint32_t few_blocks(const crmm_priv_pool_cache *cache)
 {
-    enum { FEW_IN_A_FULL_POOL = 4, FEW = 8, FEW_OF_ONE_STREAM = 16 };
     const crmm_priv_pool *pool = cache->pool;
     uint32_t most = is_near_maximum(pool) ? FEW_IN_A_FULL_POOL : FEW;
 
@@ -150,6 +152,14 @@ static int64_t unfenced_of(const crmm_priv_pool_cache *cache)
     return left <= CRMM_PRIV_POOL_WANTED ? 0 : cache->allowance - left;
 }
 
+/* How many it waits for, of those that were decided on when the stream may have been alone. */
+static inline uint32_t few_now(const crmm_priv_pool_cache *cache)
+{
+    bool is_solo = __atomic_load_n(&cache->pool->solo, __ATOMIC_RELAXED) != 0;
+
+    return is_solo ? cache->few : at_most(cache->few, FEW);
+}
+
 /* Whether there is something to do now; the cache is locked. */
 static inline bool is_due(crmm_priv_pool_cache *cache)
 {
@@ -159,7 +169,7 @@ static inline bool is_due(crmm_priv_pool_cache *cache)
     cache->looks += unfenced_of(cache) > cache->fence_limit ||
                     crmm_priv_pool_held(cache->pool) > cache->pool->release_threshold;
     return __atomic_load_n(&cache->left, __ATOMIC_RELAXED) <= CRMM_PRIV_POOL_WANTED ||
-           cache->looks >= cache->few || has_earned(cache);
+           cache->looks >= few_now(cache) || has_earned(cache);
 }
 
 bool crmm_priv_pool_cache_note_locked(crmm_priv_pool_cache *cache, size_t bytes, uint32_t turn)

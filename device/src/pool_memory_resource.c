@@ -268,14 +268,10 @@ static bool release_direct(crmm_priv_pool *pool, crmm_priv_pool_cache *cache, vo
         crmm_priv_pool_release_to(pool, heap, index, crmm_priv_pool_cache_owner(cache), epoch);
     }
     if (is_large) {
-        crmm_priv_pool_heap_return(heap, crmm_priv_pool_cache_owner(cache));
+        crmm_priv_pool_heap_return(heap);
     }
     uint32_t turn = is_large && !is_parked ? crmm_priv_pool_heap_turn(heap) : heap->turn;
-    bool is_lead_new = crmm_priv_pool_is_lead_new(pool, heap);
     crmm_priv_pool_heap_unlock(heap);
-    if (__builtin_expect(is_lead_new, 0)) {
-        crmm_priv_pool_change_lead(pool, heap);
-    }
     /* Until it is parked it counts as in use, and nobody finds it. */
     *is_time = is_parked ? crmm_priv_pool_park(cache,
                                                &(crmm_priv_pool_parked){.block = ptr,

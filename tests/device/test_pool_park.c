@@ -717,3 +717,38 @@ Test(pool_park, nothing_is_parked_where_memory_is_to_be_at_its_place)
     crmm_resource_release(&pool);
     end(&all);
 }
+
+/* ---- fences, of which those of a lone stream are few ---- */
+
+/* Pairs of 1 MiB on a stream, until there is a fence: how many. */
+static int pairs_to_a_fence(crmm_resource *pool, cudaStream_t stream)
+{
+    enum { MOST = 1000 };
+    uint64_t before = statistics_of(pool).records;
+    int count = 0;
+
+    for (; count < MOST && statistics_of(pool).records == before; count++) {
+        hand_back(pool, stream, take(pool, stream, MIB), MIB);
+    }
+    return count;
+}
+
+/* How many blocks it may be beyond its account was decided when it was alone. */
+Test(pool_park, a_stream_that_is_alone_no_more_is_fenced_sooner_at_once)
+{
+    fixture all = begin();
+    cudaStream_t another = make_stream();
+    crmm_resource *pool =
+        make_pool(all.upstreams[1], .initial_pool_size = 64 * MIB, .maximum_pool_size = 64 * MIB);
+    int alone = 0;
+
+    for (int i = 0; i < 40; i++) {
+        alone = pairs_to_a_fence(pool, all.stream);
+    }
+    hand_back(pool, another, take(pool, another, MIB), MIB);
+    int beside_another = pairs_to_a_fence(pool, all.stream);
+    cr_assert(beside_another <= alone - 8, "%d, and %d", beside_another, alone);
+    crmm_resource_release(&pool);
+    cuda(cudaStreamDestroy(another));
+    end(&all);
+}

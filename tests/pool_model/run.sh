@@ -17,6 +17,6 @@ fi
 ninja -C "$folder" tests/pool_model/pool-model >/dev/null
 
 # One process for each, as many at a time as there are processors.
-printf '%s\n' default tiny off passing large leading lone | xargs -P "$(nproc)" -I{} \
+printf '%s\n' default tiny off passing large lone | xargs -P "$(nproc)" -I{} \
     "$folder/tests/pool_model/pool-model" --seeds "$seeds" --operations "$operations" \
     --configuration {}

@@ -38,9 +38,7 @@ program_stream *program_pick_stream(program *own)
 {
     unsigned count = own->like.is_one_way ? (own->alive_count + 1) / 2 : own->alive_count;
 
-    if (program_chance(own, own->like.leads)) {
-        own->latest = own->alive[0];
-    } else if (!own->latest->is_alive || !program_chance(own, own->like.stays)) {
+    if (!own->latest->is_alive || !program_chance(own, own->like.stays)) {
         own->latest = own->alive[program_below(own, count)];
     }
     return own->latest;

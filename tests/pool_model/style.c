@@ -25,12 +25,10 @@ const configuration configurations[] = {
     {"faults-ordered", 0, UPSTREAM_ORDERED, PROGRAM_ANY, FAULTS},
     {"faults-lone", 0, UPSTREAM_ORDERED, PROGRAM_LONE, FAULTS},
     {"faults-large", 0, UPSTREAM_VMM, PROGRAM_LARGE, FAULTS},
-    {"faults-leading", 0, UPSTREAM_VMM, PROGRAM_LEADING, FAULTS},
     {"passing-vmm", 0, UPSTREAM_VMM, PROGRAM_PASSING, 0},
     {"passing-chunks", 0, UPSTREAM_CHUNKS, PROGRAM_PASSING, 0},
     {"large-vmm", 0, UPSTREAM_VMM, PROGRAM_LARGE, 0},
     {"large-chunks", 0, UPSTREAM_CHUNKS, PROGRAM_LARGE, 0},
-    {"leading-vmm", 0, UPSTREAM_VMM, PROGRAM_LEADING, 0},
     {"lone-vmm", 0, UPSTREAM_VMM, PROGRAM_LONE, 0},
     {"lone-chunks", 0, UPSTREAM_CHUNKS, PROGRAM_LONE, 0},
     {"lone-ordered", 0, UPSTREAM_ORDERED, PROGRAM_LONE, 0},
@@ -153,20 +151,7 @@ static void draw_large(style *into, uint64_t *random)
     into->options.release_threshold = 0;
 }
 
-/* The same with a stream that gives back nearly all of them. */
-static void draw_leading(style *into, uint64_t *random)
-{
-    draw_large(into, random);
-    into->elsewhere = (unsigned)PICK(random, 0, 0, 0, 4);
-    into->deaths = (unsigned)PICK(random, 0, 0, 1);
-    into->large = (unsigned)PICK(random, 512, 1024);
-    into->large_sizes = (unsigned)PICK(random, 2, 4, 8, 32);
-    into->leads = (unsigned)PICK(random, 992, 1008, 1016);
-    into->cross = (unsigned)PICK(random, 0, 4, 16);
-    into->sync = 0;
-}
-
-/* With one stream alone; the next one is not. */
+/* The same with one stream alone; the next one is not. */
 static void draw_lone(style *into, uint64_t *random)
 {
     draw_large(into, random);
@@ -192,8 +177,6 @@ style style_draw(const configuration *of, uint64_t seed)
         draw_passing(&drawn, &random);
     } else if (of->kind == PROGRAM_LARGE) {
         draw_large(&drawn, &random);
-    } else if (of->kind == PROGRAM_LEADING) {
-        draw_leading(&drawn, &random);
     } else if (of->kind == PROGRAM_LONE) {
         draw_lone(&drawn, &random);
     }

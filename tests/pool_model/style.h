@@ -14,7 +14,6 @@ typedef enum program_kind {
     PROGRAM_TURNS,   /* two threads, all the time; that takes long */
     PROGRAM_PASSING, /* what some streams give back, only others take */
     PROGRAM_LARGE,   /* one thread, whose streams want large blocks of few sizes */
-    PROGRAM_LEADING, /* the same, nearly always on the first of its streams */
     PROGRAM_LONE     /* the same with one stream at a time */
 } program_kind;
 
@@ -48,7 +47,6 @@ typedef struct style {
     unsigned by_address;  /* deallocations by the address alone */
     unsigned latest;      /* deallocations of the latest block */
     unsigned stays;       /* calls on the same stream as the one before */
-    unsigned leads;       /* calls on the first stream whatever was before */
     unsigned cross;       /* deallocations on another stream than the allocation */
     unsigned exported;    /* of those how many come after the allocation alone */
     unsigned retires;     /* streams that are retired before they are destroyed */

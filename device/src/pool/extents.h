@@ -86,8 +86,7 @@ typedef struct crmm_priv_extents {
     uint32_t set_count;
     uint32_t holes;   /* first in the list */
     uint32_t leaving; /* first in the list */
-    uint16_t solo;    /* the only stream there is, or one that leads, to which clean neighbours are
-                         joined; 0: none */
+    uint16_t solo;    /* the only stream there is, to which clean neighbours are joined; 0: none */
     uint64_t used_granules;
     uint64_t free_granules;
     uint64_t hole_granules;

@@ -81,14 +81,14 @@ static uint32_t unspent(const crmm_priv_pool_heap *heap)
 }
 
 /* Whether large blocks have earned a fence: of this stream, and of all of them, but for one that
- * has long had none. Not among several heaps, where recording is slow, and not where hardly anybody
- * else can want it. */
+ * has long had none. Not among several heaps, where recording is slow, and not where nobody else
+ * can want it. */
 static bool has_earned(const crmm_priv_pool_cache *cache)
 {
     crmm_priv_pool *pool = cache->pool;
 
     return cache->credit >= TURNS && cache->fence_limit != INT64_MAX &&
-           __atomic_load_n(&pool->solo, __ATOMIC_RELAXED) != cache->stream->index &&
+           __atomic_load_n(&pool->solo, __ATOMIC_RELAXED) == 0 &&
            crmm_priv_pool_heap_count(pool) == 1 &&
            (cache->credit == MOST_CREDIT ||
             unspent(crmm_priv_pool_heap_of(pool, 0)) >= SHARED_TURNS);

@@ -10,8 +10,7 @@
  * Large blocks count by turns as well: a stream has a fence for every eight that come back to the
  * heap, whosever they are, and all streams together one for every four; one that had none for very
  * many has one at any rate. So a stream that gives back few of them has a fence for each, and
- * leaves none behind that the others miss until it is called again. A lone stream, and one that
- * leads, has none for these.
+ * leaves none behind that the others miss until it is called again.
  */
 
 #include "cache.h"

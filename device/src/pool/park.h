@@ -15,8 +15,8 @@
  *
  * Two, and only those that came and went while hardly anything else did: what took the place of a
  * block that had lived longer would live long itself, and break up what is free. (Of a program that
- * trains a model, whose steps are of many sizes, the pool holds 1.012 times what is live with
- * blocks of any age parked, and 1.010 with these: W7 in docs/benchmarks.md.)
+ * trains a model, whose steps are of many sizes, the pool holds 1.017 times what is live with
+ * blocks of any age parked, and 1.006 with these: W7 in docs/benchmarks.md.)
  *
  * Only where one thread uses the pool: what is parked is another's only when that is short of
  * memory. Nor is anything parked in a pool that is tight, that gives memory back by itself, or

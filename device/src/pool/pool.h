@@ -50,8 +50,6 @@ typedef struct crmm_priv_pool_heap {
     uint32_t spent_turns; /* up to where fences were recorded for them */
     uint32_t settled_returns; /* when it was asked last what streams have completed */
     uint32_t settled_stream;  /* counts streams that were asked in turn */
-    uint32_t lead;            /* by how much the next gives back more large blocks than others */
-    uint16_t leader;          /* a stream; CRMM_PRIV_POOL_CLEAN: nobody's */
     crmm_priv_extents extents;
 } crmm_priv_pool_heap;
 
@@ -110,8 +108,7 @@ struct crmm_priv_pool {
     uint64_t made_way;       /* bytes of idle chunks that went back before others came */
     bool is_loose;           /* that was so much that chunks are for anything from now on */
     uint64_t stranded_epoch; /* of memory whose stream is not known any more */
-    uint16_t solo;           /* the only stream there is, or one that leads; see extents.h */
-    uint16_t leading;        /* of several streams; 0: none */
+    uint16_t solo;           /* the only stream there is, see extents.h */
     bool had_sync;           /* there was a sync call */
     crmm_priv_pool_streams streams;
     crmm_priv_pool_depot depot;
@@ -170,7 +167,7 @@ static inline void crmm_priv_pool_heap_unlock(crmm_priv_pool_heap *heap)
 /* Make one more heap. NULL: no host memory, or there are enough. */
 crmm_priv_pool_heap *crmm_priv_pool_add_heap(crmm_priv_pool *pool);
 
-/* Say which stream is the only one, or leads; 0: there are several, or sync calls. */
+/* Say which stream is the only one; 0: there are several, or sync calls. */
 void crmm_priv_pool_set_solo(crmm_priv_pool *pool, uint16_t solo);
 
 static inline crmm_priv_pool_heap *crmm_priv_pool_heap_of(crmm_priv_pool *pool, uint32_t index)
@@ -221,41 +218,11 @@ static inline uint32_t crmm_priv_pool_take_over(crmm_priv_pool_heap *heap, const
     return index;
 }
 
-/* Points for a stream that gives back large blocks: one for each of its own, and how many less for
- * one of another's. */
-enum {
-    CRMM_PRIV_POOL_OTHERS_WEIGHT = 16,
-    CRMM_PRIV_POOL_LEAD_ENDS = 1024,
-    CRMM_PRIV_POOL_LEADS = 2048,
-    CRMM_PRIV_POOL_MOST_LEAD = 4096
-};
-
-/* A large block is given back, to be parked or to come to its heap, which is locked. `returns` is
- * looked at without the lock, as the next. */
-static inline void crmm_priv_pool_heap_return(crmm_priv_pool_heap *heap, uint16_t owner)
+/* A large block is given back, to be parked or to come to its heap, which is locked. Looked at
+ * without the lock, as the next. */
+static inline void crmm_priv_pool_heap_return(crmm_priv_pool_heap *heap)
 {
     __atomic_store_n(&heap->returns, heap->returns + 1, __ATOMIC_RELAXED);
-    if (owner == heap->leader) {
-        heap->lead += heap->lead < CRMM_PRIV_POOL_MOST_LEAD;
-    } else if (heap->lead >= CRMM_PRIV_POOL_OTHERS_WEIGHT) {
-        heap->lead -= CRMM_PRIV_POOL_OTHERS_WEIGHT;
-    } else {
-        heap->leader = owner;
-        heap->lead = 1;
-    }
-}
-
-/* Whether it is time for crmm_priv_pool_change_lead(); the heap is locked. */
-static inline bool crmm_priv_pool_is_lead_new(const crmm_priv_pool *pool,
-                                              const crmm_priv_pool_heap *heap)
-{
-    uint16_t leading = __atomic_load_n(&pool->leading, __ATOMIC_RELAXED);
-
-    if (leading != 0) {
-        return heap->leader != leading || heap->lead < CRMM_PRIV_POOL_LEAD_ENDS;
-    }
-    return heap->lead >= CRMM_PRIV_POOL_LEADS &&
-           __atomic_load_n(&pool->solo, __ATOMIC_RELAXED) == 0;
 }
 
 /* One comes to it: how many that are. */

@@ -205,7 +205,6 @@ static bool is_alone(const crmm_priv_pool *pool)
 static void note_stream(crmm_priv_pool *pool, const crmm_priv_pool_stream *stream)
 {
     pool->had_sync = pool->had_sync || stream == NULL;
-    __atomic_store_n(&pool->leading, 0, __ATOMIC_RELAXED);
     crmm_priv_pool_set_solo(pool, is_alone(pool) ? CRMM_PRIV_POOL_FIRST_STREAM : 0);
 }
 
@@ -214,41 +213,6 @@ void crmm_priv_pool_restore_solo(crmm_priv_pool *pool)
     pthread_mutex_lock(&registry);
     if (is_alone(pool)) {
         crmm_priv_pool_set_solo(pool, CRMM_PRIV_POOL_FIRST_STREAM);
-    } else if (pool->leading != 0) {
-        crmm_priv_pool_set_solo(pool, pool->leading);
-    }
-    pthread_mutex_unlock(&registry);
-}
-
-/* Whether one of several streams may lead; the registry is locked. */
-static bool may_lead(const crmm_priv_pool *pool)
-{
-    return pool->release_threshold == SIZE_MAX && !pool->had_sync && !pool->is_tight &&
-           pool->is_in_place && !is_alone(pool) &&
-           __atomic_load_n(&pool->thread_count, __ATOMIC_RELAXED) == 1 &&
-           crmm_priv_pool_heap_count(pool) == 1;
-}
-
-/* The registry is locked. */
-static void set_leading(crmm_priv_pool *pool, uint16_t leader)
-{
-    __atomic_store_n(&pool->leading, leader, __ATOMIC_RELAXED);
-    crmm_priv_pool_set_solo(pool, leader);
-    pthread_mutex_lock(&pool->mutex);
-    crmm_priv_pool_set_budget(pool);
-    pthread_mutex_unlock(&pool->mutex);
-}
-
-void crmm_priv_pool_change_lead(crmm_priv_pool *pool, crmm_priv_pool_heap *heap)
-{
-    pthread_mutex_lock(&registry);
-    crmm_priv_pool_heap_lock(heap);
-    bool begins = crmm_priv_pool_is_lead_new(pool, heap) && pool->leading == 0 && may_lead(pool);
-    uint16_t leader = begins ? heap->leader : CRMM_PRIV_POOL_CLEAN;
-    heap->lead = begins ? heap->lead : 0; /* not again soon */
-    crmm_priv_pool_heap_unlock(heap);
-    if (begins || pool->leading != 0) {
-        set_leading(pool, leader);
     }
     pthread_mutex_unlock(&registry);
 }

@@ -40,19 +40,8 @@ crmm_priv_pool_cache *crmm_priv_pool_find_cache(crmm_priv_pool *pool, uint64_t i
 void crmm_priv_pool_remember_handle(const crmm_priv_pool *pool, crmm_priv_pool_cache *cache,
                                     crmm_stream handle);
 
-/* After crmm_priv_pool_set_solo(pool, 0): the lone stream, or the one that leads, is that again if
- * it is still. */
+/* After crmm_priv_pool_set_solo(pool, 0): the lone stream is that again if it is still. */
 void crmm_priv_pool_restore_solo(crmm_priv_pool *pool);
-
-/*
- * One of several streams gives back nearly all large blocks from now on, or does no more, as a heap
- * has it. Such a stream is treated as a lone one: clean memory beside its own is joined to it, it
- * is fenced as seldom, and what others have completed is not asked for. They keep what they gave
- * back, which they mostly want again. A request that its stream's own and clean memory cannot serve
- * is served as among several, after which the stream leads again. Only where one thread uses the
- * pool, in place, without sync calls.
- */
-void crmm_priv_pool_change_lead(crmm_priv_pool *pool, crmm_priv_pool_heap *heap);
 
 /* In a forked child: the thread that is left has no caches, its parent has them. */
 void crmm_priv_pool_forget_caches(void);

@@ -298,16 +298,8 @@ static void *try_all(const request *req, bool is_direct, crmm_priv_pool_growth *
 static void *serve_cold(const request *req, bool is_direct, crmm_priv_pool_growth *growth)
 {
     const crmm_error before = *crmm_last_error();
-    crmm_priv_pool *pool = req->pool;
-    bool is_led = __atomic_load_n(&pool->leading, __ATOMIC_RELAXED) != 0;
-
-    if (is_led) {
-        crmm_priv_pool_set_solo(pool, 0); /* all that streams have counts now */
-    }
     void *ptr = try_all(req, is_direct, growth);
-    if (is_led) {
-        crmm_priv_pool_restore_solo(pool);
-    }
+
     if (ptr != NULL) {
         crmm_priv_restore_error(&before);
     }

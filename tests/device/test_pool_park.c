@@ -733,7 +733,7 @@ static int pairs_to_a_fence(crmm_resource *pool, cudaStream_t stream)
     return count;
 }
 
-/* How many blocks it may be beyond its account was decided when it was alone. */
+/* It may be fewer blocks beyond its account, which began when it was alone. */
 Test(pool_park, a_stream_that_is_alone_no_more_is_fenced_sooner_at_once)
 {
     fixture all = begin();

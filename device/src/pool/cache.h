@@ -83,7 +83,6 @@ struct crmm_priv_pool_cache {
     uint64_t fenced;     /* bytes given back before the last one */
     uint32_t fences;     /* so far */
     uint32_t looks;      /* since the account is beyond its limit */
-    uint32_t few;        /* of those: how many there are before a fence */
     uint32_t turn;       /* of the heap, when a block passed by the cache last */
     uint32_t credit;     /* turns that no fence was for yet */
     uint64_t id;         /* of the stream */

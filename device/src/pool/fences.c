@@ -12,10 +12,7 @@ enum {
     FIRST_FENCE = 64 << 10,  /* bytes given back on a new stream before it is fenced */
     TURNS = 8,               /* large blocks given back for a fence of a stream */
     SHARED_TURNS = 4,        /* and of any stream */
-    MOST_CREDIT = 32 * TURNS,
-    FEW = 8, /* blocks given back beyond what may be, before there is a fence */
-    FEW_IN_A_FULL_POOL = 4,
-    FEW_OF_ONE_STREAM = 16
+    MOST_CREDIT = 32 * TURNS
 };
 
 /* ---- the pool's limits ---- */
@@ -109,6 +106,23 @@ static void spend(crmm_priv_pool_cache *cache)
                      __ATOMIC_RELEASE);
 }
 
+void crmm_priv_pool_set_fence_limit(crmm_priv_pool_cache *cache)
+{
+    int64_t highest = (int64_t)__atomic_load_n(&cache->pool->fence_limit, __ATOMIC_RELAXED);
+    int64_t limit = (int64_t)(cache->fenced / 8);
+
+    limit = limit < FIRST_FENCE ? FIRST_FENCE : limit;
+    cache->fence_limit = limit < highest ? limit : highest;
+    if (cache->stream == NULL || cache->id == CRMM_PRIV_POOL_LEGACY_STREAM) {
+        cache->fence_limit = INT64_MAX; /* it does not die: when another wants it is enough */
+    }
+    cache->allowance = cache->fence_limit;
+    if (cache->pool->release_threshold != SIZE_MAX) {
+        cache->allowance = 0; /* after every free memory may have to go back */
+    }
+    __atomic_store_n(&cache->left, cache->allowance, __ATOMIC_RELAXED);
+}
+
 /*
  * Blocks given back beyond the limit before there is a fence: the first one at once, since the
  * stream may not live long; later a few large ones are as little to lose as many small ones are
@@ -116,6 +130,7 @@ static void spend(crmm_priv_pool_cache *cache)
  */
 static uint32_t few_blocks(const crmm_priv_pool_cache *cache)
 {
+    enum { FEW_IN_A_FULL_POOL = 4, FEW = 8, FEW_OF_ONE_STREAM = 16 };
     const crmm_priv_pool *pool = cache->pool;
     uint32_t most = is_near_maximum(pool) ? FEW_IN_A_FULL_POOL : FEW;
 
@@ -128,40 +143,14 @@ static uint32_t few_blocks(const crmm_priv_pool_cache *cache)
     return cache->fences < most ? cache->fences : most;
 }
 
-void crmm_priv_pool_set_fence_limit(crmm_priv_pool_cache *cache)
-{
-    int64_t highest = (int64_t)__atomic_load_n(&cache->pool->fence_limit, __ATOMIC_RELAXED);
-    int64_t limit = (int64_t)(cache->fenced / 8);
-
-    limit = limit < FIRST_FENCE ? FIRST_FENCE : limit;
-    cache->fence_limit = limit < highest ? limit : highest;
-    if (cache->stream == NULL || cache->id == CRMM_PRIV_POOL_LEGACY_STREAM) {
-        cache->fence_limit = INT64_MAX; /* it does not die: when another wants it is enough */
-    }
-    cache->few = few_blocks(cache);
-    cache->allowance = cache->fence_limit;
-    if (cache->pool->release_threshold != SIZE_MAX) {
-        cache->allowance = 0; /* after every free memory may have to go back */
-    }
-    __atomic_store_n(&cache->left, cache->allowance, __ATOMIC_RELAXED);
-}
-
 static int64_t unfenced_of(const crmm_priv_pool_cache *cache)
 {
     int64_t left = __atomic_load_n(&cache->left, __ATOMIC_RELAXED);
     return left <= CRMM_PRIV_POOL_WANTED ? 0 : cache->allowance - left;
 }
 
-/* How many it waits for, of those that were decided on when the stream may have been alone. */
-static inline uint32_t few_now(const crmm_priv_pool_cache *cache)
-{
-    bool is_solo = __atomic_load_n(&cache->pool->solo, __ATOMIC_RELAXED) != 0;
-
-    return is_solo ? cache->few : at_most(cache->few, FEW);
-}
-
 /* Whether there is something to do now; the cache is locked. */
-static inline bool is_due(crmm_priv_pool_cache *cache)
+static bool is_due(crmm_priv_pool_cache *cache)
 {
     if (cache->stream == NULL) {
         return true;
@@ -169,7 +158,7 @@ static inline bool is_due(crmm_priv_pool_cache *cache)
     cache->looks += unfenced_of(cache) > cache->fence_limit ||
                     crmm_priv_pool_held(cache->pool) > cache->pool->release_threshold;
     return __atomic_load_n(&cache->left, __ATOMIC_RELAXED) <= CRMM_PRIV_POOL_WANTED ||
-           cache->looks >= few_now(cache) || has_earned(cache);
+           cache->looks >= few_blocks(cache) || has_earned(cache);
 }
 
 bool crmm_priv_pool_cache_note_locked(crmm_priv_pool_cache *cache, size_t bytes, uint32_t turn)

@@ -21,8 +21,8 @@ void crmm_priv_pool_set_budget(crmm_priv_pool *pool);
 
 /*
  * How much may be given back before the next fence: an eighth of what was given back before, so
- * that a stream that is destroyed leaves little behind, however short it lived; and how many blocks
- * beyond that. The cache is locked, or new.
+ * that a stream that is destroyed leaves little behind, however short it lived. The cache is
+ * locked, or new.
  */
 void crmm_priv_pool_set_fence_limit(crmm_priv_pool_cache *cache);
 

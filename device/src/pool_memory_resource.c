@@ -496,7 +496,7 @@ crmm_status crmm_priv_pool_trim(crmm_resource *resource, size_t bytes_to_keep, s
         return crmm_priv_pool_refuse(pool, NULL, 0, 0);
     }
     (void)crmm_priv_pool_flush_all(pool);
-    crmm_priv_pool_set_solo(pool, 0);
+    crmm_priv_pool_pause_solo(pool);
     crmm_priv_pool_settle_streams(pool);
     *released = crmm_priv_pool_release(pool, bytes_to_keep);
     /* What is left may be free, but for work that nobody knows to be complete. */
@@ -504,7 +504,7 @@ crmm_status crmm_priv_pool_trim(crmm_resource *resource, size_t bytes_to_keep, s
         crmm_priv_pool_wait_for_all(pool) == 0) {
         *released += crmm_priv_pool_release(pool, bytes_to_keep);
     }
-    crmm_priv_pool_restore_solo(pool);
+    crmm_priv_pool_resume_solo(pool);
     if (crmm_resource_trim(pool->upstream, bytes_to_keep, &further) == CRMM_SUCCESS &&
         !pool->is_in_place) {
         /* What went from the pool to an upstream that keeps it, and from there on, counts once. */

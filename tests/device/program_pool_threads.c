@@ -41,6 +41,7 @@ static struct {
 
 static crmm_resource *pool;
 static cudaStream_t shared[SHARED];
+static cudaStream_t only; /* on which all threads are; NULL: on several kinds of streams */
 static bool is_sync_only;
 static size_t refused;
 
@@ -99,13 +100,13 @@ static void *work(void *user_data)
     }
     for (int step = 0; step < STEPS; step++) {
         cudaStream_t streams[] = {own, CRMM_STREAM_PER_THREAD, NULL, shared[step % SHARED]};
-        cudaStream_t stream = streams[random_below(&seed, 4)];
+        cudaStream_t stream = only != NULL ? only : streams[random_below(&seed, 4)];
         size_t bytes = 1 + random_below(&seed, (size_t)256 << random_below(&seed, 14));
         slot mine = get(stream, bytes);
         give(stream, swap(random_below(&seed, SLOTS), mine));
     }
     if (!is_sync_only) {
-        if (seed % 2 == 0) {
+        if (only == NULL && seed % 2 == 0) {
             check(crmm_pool_memory_resource_retire_stream(pool, own) == CRMM_SUCCESS, "retire");
         }
         check(cudaStreamDestroy(own) == cudaSuccess, "destroy");
@@ -153,7 +154,7 @@ static void end_run(crmm_resource *upstream)
     crmm_memory_info info = {.struct_size = sizeof(info)};
 
     for (size_t i = 0; i < SLOTS; i++) {
-        give(NULL, swap(i, (slot){.ptr = NULL}));
+        give(only, swap(i, (slot){.ptr = NULL}));
     }
     check(crmm_resource_info(pool, &info) == CRMM_SUCCESS, "info at the end");
     check(info.live == 0 && info.allocations == 0, "blocks are alive that nobody has");
@@ -402,6 +403,10 @@ int main(void)
     run(crmm_cuda_memory_resource(), NULL);
     run(crmm_malloc_memory_resource(), NULL);
     run(crmm_malloc_memory_resource(), &limited);
+    only = shared[0]; /* a lone stream, which shortages and trims interrupt */
+    run(vmm, &limited);
+    run(crmm_cuda_memory_resource(), &limited);
+    only = NULL;
     grow_once(vmm);
     grow_once(crmm_cuda_memory_resource());
     release_beside();

@@ -555,38 +555,6 @@ Test(pool_park, streams_that_have_the_same_blocks_again_need_no_fences)
     end(&all);
 }
 
-/* However much others gave back meanwhile, which is told by counters that begin anew. */
-Test(pool_park, a_stream_that_was_quiet_for_long_is_fenced)
-{
-    enum { BLOCKS = 40 };
-    static const uint32_t turns[] = {16, UINT32_C(0x80000010), UINT32_MAX - 1};
-    fixture all = begin();
-
-    for (size_t k = 0; k < sizeof(turns) / sizeof(turns[0]); k++) {
-        crmm_resource *pool = make_pool(all.upstreams[1], .initial_pool_size = 256 * MIB);
-        cudaStream_t quiet = make_stream();
-        void *blocks[BLOCKS];
-        get_old(pool, all.stream, 4 * MIB);
-        get_old(pool, quiet, 4 * MIB);
-        for (size_t i = 0; i < BLOCKS; i++) {
-            blocks[i] = take(pool, quiet, 2 * MIB);
-        }
-        const crmm_priv_pool *in = (const crmm_priv_pool *)pool;
-        const crmm_priv_pool_cache *cache = in->caches; /* the one that was made last */
-        in->heaps[0]->turn = cache->turn + turns[k];
-        uint64_t before = statistics_of(pool).records;
-        for (size_t i = 0; i < BLOCKS; i++) {
-            hand_back(pool, quiet, blocks[i], 2 * MIB);
-        }
-        cr_assert(statistics_of(pool).records >= before + (k == 0 ? BLOCKS / 8 : BLOCKS / 4),
-                  "%u turns: %llu records", turns[k],
-                  (unsigned long long)(statistics_of(pool).records - before));
-        crmm_resource_release(&pool);
-        cuda(cudaStreamDestroy(quiet));
-    }
-    end(&all);
-}
-
 static void use_busily(crmm_resource *pool, cudaStream_t stream)
 {
     enum { BLOCKS = 8 };
@@ -715,40 +683,5 @@ Test(pool_park, nothing_is_parked_where_memory_is_to_be_at_its_place)
     hand_back(pool, all.stream, take(pool, all.stream, 4 * MIB), 4 * MIB);
     expect_equal(crmm_priv_pool_parked_bytes(pool), 0); /* a new stream */
     crmm_resource_release(&pool);
-    end(&all);
-}
-
-/* ---- fences, of which those of a lone stream are few ---- */
-
-/* Pairs of 1 MiB on a stream, until there is a fence: how many. */
-static int pairs_to_a_fence(crmm_resource *pool, cudaStream_t stream)
-{
-    enum { MOST = 1000 };
-    uint64_t before = statistics_of(pool).records;
-    int count = 0;
-
-    for (; count < MOST && statistics_of(pool).records == before; count++) {
-        hand_back(pool, stream, take(pool, stream, MIB), MIB);
-    }
-    return count;
-}
-
-/* It may be fewer blocks beyond its account, which began when it was alone. */
-Test(pool_park, a_stream_that_is_alone_no_more_is_fenced_sooner_at_once)
-{
-    fixture all = begin();
-    cudaStream_t another = make_stream();
-    crmm_resource *pool =
-        make_pool(all.upstreams[1], .initial_pool_size = 64 * MIB, .maximum_pool_size = 64 * MIB);
-    int alone = 0;
-
-    for (int i = 0; i < 40; i++) {
-        alone = pairs_to_a_fence(pool, all.stream);
-    }
-    hand_back(pool, another, take(pool, another, MIB), MIB);
-    int beside_another = pairs_to_a_fence(pool, all.stream);
-    cr_assert(beside_another <= alone - 8, "%d, and %d", beside_another, alone);
-    crmm_resource_release(&pool);
-    cuda(cudaStreamDestroy(another));
     end(&all);
 }

@@ -71,7 +71,7 @@ static void give_back(crmm_priv_pool *pool)
 
     (void)crmm_priv_pool_flush_all(pool);
     size_t live = crmm_priv_pool_live(pool);
-    crmm_priv_pool_set_solo(pool, 0);
+    crmm_priv_pool_pause_solo(pool); /* for good */
     /* Without the wait only what is known to be complete goes. */
     (void)crmm_priv_cuda_check("a wait for the device", settle(pool));
     size_t left = crmm_priv_pool_give_back(pool, &addresses);

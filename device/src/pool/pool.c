@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "fences.h"
 #include "registry.h"
 
 uint64_t crmm_priv_pool_next_serial(void)
@@ -74,17 +75,44 @@ crmm_priv_pool_heap *crmm_priv_pool_add_heap(crmm_priv_pool *pool)
     return heap;
 }
 
-void crmm_priv_pool_set_solo(crmm_priv_pool *pool, uint16_t solo)
+/* Tell the heaps, and what limits follow from it. The pool's lock is held. */
+static void set_solo(crmm_priv_pool *pool)
+{
+    uint16_t solo = pool->solo_pauses == 0 ? pool->only : 0;
+
+    if (pool->solo == solo) {
+        return;
+    }
+    __atomic_store_n(&pool->solo, solo, __ATOMIC_RELAXED); /* a cache looks without the lock */
+    for (uint32_t i = 0; i < pool->heap_count; i++) {
+        crmm_priv_pool_heap_lock(pool->heaps[i]);
+        pool->heaps[i]->extents.solo = solo;
+        crmm_priv_pool_heap_unlock(pool->heaps[i]);
+    }
+    crmm_priv_pool_set_budget(pool);
+}
+
+void crmm_priv_pool_set_only(crmm_priv_pool *pool, uint16_t only)
 {
     pthread_mutex_lock(&pool->mutex);
-    if (pool->solo != solo) {
-        __atomic_store_n(&pool->solo, solo, __ATOMIC_RELAXED); /* a cache looks without the mutex */
-        for (uint32_t i = 0; i < pool->heap_count; i++) {
-            crmm_priv_pool_heap_lock(pool->heaps[i]);
-            pool->heaps[i]->extents.solo = solo;
-            crmm_priv_pool_heap_unlock(pool->heaps[i]);
-        }
-    }
+    pool->only = only;
+    set_solo(pool);
+    pthread_mutex_unlock(&pool->mutex);
+}
+
+void crmm_priv_pool_pause_solo(crmm_priv_pool *pool)
+{
+    pthread_mutex_lock(&pool->mutex);
+    pool->solo_pauses++;
+    set_solo(pool);
+    pthread_mutex_unlock(&pool->mutex);
+}
+
+void crmm_priv_pool_resume_solo(crmm_priv_pool *pool)
+{
+    pthread_mutex_lock(&pool->mutex);
+    pool->solo_pauses--;
+    set_solo(pool);
     pthread_mutex_unlock(&pool->mutex);
 }
 

@@ -108,7 +108,9 @@ struct crmm_priv_pool {
     uint64_t made_way;       /* bytes of idle chunks that went back before others came */
     bool is_loose;           /* that was so much that chunks are for anything from now on */
     uint64_t stranded_epoch; /* of memory whose stream is not known any more */
-    uint16_t solo;           /* the only stream there is, see extents.h */
+    uint16_t only;           /* the only stream there is; 0: there are several, or sync calls */
+    uint16_t solo;           /* the same, to which clean memory is joined; 0 also for now */
+    uint32_t solo_pauses;    /* calls for which it is 0 for now */
     bool had_sync;           /* there was a sync call */
     crmm_priv_pool_streams streams;
     crmm_priv_pool_depot depot;
@@ -168,7 +170,12 @@ static inline void crmm_priv_pool_heap_unlock(crmm_priv_pool_heap *heap)
 crmm_priv_pool_heap *crmm_priv_pool_add_heap(crmm_priv_pool *pool);
 
 /* Say which stream is the only one; 0: there are several, or sync calls. */
-void crmm_priv_pool_set_solo(crmm_priv_pool *pool, uint16_t solo);
+void crmm_priv_pool_set_only(crmm_priv_pool *pool, uint16_t only);
+
+/* Until the counterpart is called a lone stream's memory is treated like one's of several: what its
+ * work is complete for becomes clean, and can go back or be moved. For several threads at once. */
+void crmm_priv_pool_pause_solo(crmm_priv_pool *pool);
+void crmm_priv_pool_resume_solo(crmm_priv_pool *pool);
 
 static inline crmm_priv_pool_heap *crmm_priv_pool_heap_of(crmm_priv_pool *pool, uint32_t index)
 {

@@ -205,16 +205,7 @@ static bool is_alone(const crmm_priv_pool *pool)
 static void note_stream(crmm_priv_pool *pool, const crmm_priv_pool_stream *stream)
 {
     pool->had_sync = pool->had_sync || stream == NULL;
-    crmm_priv_pool_set_solo(pool, is_alone(pool) ? CRMM_PRIV_POOL_FIRST_STREAM : 0);
-}
-
-void crmm_priv_pool_restore_solo(crmm_priv_pool *pool)
-{
-    pthread_mutex_lock(&registry);
-    if (is_alone(pool)) {
-        crmm_priv_pool_set_solo(pool, CRMM_PRIV_POOL_FIRST_STREAM);
-    }
-    pthread_mutex_unlock(&registry);
+    crmm_priv_pool_set_only(pool, is_alone(pool) ? CRMM_PRIV_POOL_FIRST_STREAM : 0);
 }
 
 /* The registry is locked. */

@@ -40,9 +40,6 @@ crmm_priv_pool_cache *crmm_priv_pool_find_cache(crmm_priv_pool *pool, uint64_t i
 void crmm_priv_pool_remember_handle(const crmm_priv_pool *pool, crmm_priv_pool_cache *cache,
                                     crmm_stream handle);
 
-/* After crmm_priv_pool_set_solo(pool, 0): the lone stream is that again if it is still. */
-void crmm_priv_pool_restore_solo(crmm_priv_pool *pool);
-
 /* In a forked child: the thread that is left has no caches, its parent has them. */
 void crmm_priv_pool_forget_caches(void);
 

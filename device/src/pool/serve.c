@@ -113,17 +113,14 @@ static void make_way(const request *req)
         return;
     }
     /* A lone stream's memory is its own, and nobody's as far as its work is complete. */
-    bool was_solo = __atomic_load_n(&pool->solo, __ATOMIC_RELAXED) != 0;
-    crmm_priv_pool_set_solo(pool, 0);
+    crmm_priv_pool_pause_solo(pool);
     crmm_priv_pool_complete_own(req);
     for (uint32_t waits = most_waits(pool);
          pool->is_tight && waits > 0 && crmm_priv_pool_wait_for_oldest(pool); waits--) {
     }
     crmm_priv_pool_settle_streams(pool);
     crmm_priv_pool_earn_slack(pool, crmm_priv_pool_release(pool, limit > need ? limit - need : 0));
-    if (was_solo) {
-        crmm_priv_pool_restore_solo(pool);
-    }
+    crmm_priv_pool_resume_solo(pool);
 }
 
 /* Grow until the request can be served. NULL: it is at its maximum, or upstream refuses. */
@@ -237,11 +234,10 @@ static void *by_waiting(const request *thrifty, bool is_direct, crmm_priv_pool_g
     bool all_seen = false;
     void *ptr = NULL;
 
+    /* A lone stream's memory is not looked at for what is complete, and would stay the oldest. */
+    crmm_priv_pool_pause_solo(pool);
     for (int attempt = 0; attempt < ATTEMPTS && ptr == NULL && !all_seen; attempt++) {
         (void)crmm_priv_pool_flush_all(pool);
-        /* A lone stream's memory is not looked at for what is complete, and would stay the oldest.
-         */
-        crmm_priv_pool_set_solo(pool, 0);
         for (; ptr == NULL && waits > 0 &&
                (crmm_priv_pool_wait_for_block(req) || crmm_priv_pool_wait_for_oldest(pool));
              waits--) {
@@ -258,6 +254,7 @@ static void *by_waiting(const request *thrifty, bool is_direct, crmm_priv_pool_g
             crmm_priv_pool_want(pool, req->stream);
         }
     }
+    crmm_priv_pool_resume_solo(pool);
     return ptr;
 }
 

@@ -89,35 +89,27 @@ bool crmm_priv_pool_wait_for_oldest(crmm_priv_pool *pool)
 
 /* ---- all work ---- */
 
-int crmm_priv_pool_wait_for_all(crmm_priv_pool *pool)
+/* A CUDA error code, or 0. */
+static int wait_for_device(crmm_priv_pool *pool)
 {
-    uint32_t end = crmm_priv_pool_streams_end(&pool->streams);
-    uint32_t heaps = crmm_priv_pool_heap_count(pool);
     int previous = -1;
 
-    crmm_priv_pool_set_solo(pool, 0);
-    /* What is marked with a closed epoch was given back before the wait. */
-    uint64_t closed[CRMM_PRIV_POOL_MOST_STREAMS];
-    for (uint32_t i = CRMM_PRIV_POOL_FIRST_STREAM; i < end; i++) {
-        closed[i] = __atomic_fetch_add(&crmm_priv_pool_stream_of(&pool->streams, i)->epoch, 1,
-                                       __ATOMIC_ACQ_REL);
+    if (pool->device < 0) {
+        return 0;
     }
-    uint64_t stranded = __atomic_fetch_add(&pool->stranded_epoch, 1, __ATOMIC_ACQ_REL);
-    int code = 0;
-    if (pool->device >= 0) {
-        code = crmm_priv_cuda_try_enter_device(pool->device, &previous);
-        if (code == 0) {
-            code = crmm_priv_device_wait();
-            crmm_priv_cuda_leave_device(previous);
-        }
-        (void)__atomic_fetch_add(&pool->streams.synchronizes, 1, __ATOMIC_RELAXED);
+    int code = crmm_priv_cuda_try_enter_device(pool->device, &previous);
+    if (code == 0) {
+        code = crmm_priv_device_wait();
+        crmm_priv_cuda_leave_device(previous);
     }
-    if (code != 0) {
-        return code;
-    }
-    for (uint32_t i = CRMM_PRIV_POOL_FIRST_STREAM; i < end; i++) {
-        crmm_priv_pool_stream_set_done(crmm_priv_pool_stream_of(&pool->streams, i), closed[i]);
-    }
+    (void)__atomic_fetch_add(&pool->streams.synchronizes, 1, __ATOMIC_RELAXED);
+    return code;
+}
+
+static void promote_all(crmm_priv_pool *pool, uint64_t stranded)
+{
+    uint32_t heaps = crmm_priv_pool_heap_count(pool);
+
     for (uint32_t i = 0; i < heaps; i++) {
         crmm_priv_pool_heap *heap = crmm_priv_pool_heap_of(pool, i);
         crmm_priv_pool_heap_lock(heap);
@@ -126,5 +118,28 @@ int crmm_priv_pool_wait_for_all(crmm_priv_pool *pool)
                                         UINT32_MAX);
         crmm_priv_pool_heap_unlock(heap);
     }
-    return 0;
+}
+
+int crmm_priv_pool_wait_for_all(crmm_priv_pool *pool)
+{
+    uint32_t end = crmm_priv_pool_streams_end(&pool->streams);
+
+    /* Also while it waits: another thread's call may end that paused it before. */
+    crmm_priv_pool_pause_solo(pool);
+    /* What is marked with a closed epoch was given back before the wait. */
+    uint64_t closed[CRMM_PRIV_POOL_MOST_STREAMS];
+    for (uint32_t i = CRMM_PRIV_POOL_FIRST_STREAM; i < end; i++) {
+        closed[i] = __atomic_fetch_add(&crmm_priv_pool_stream_of(&pool->streams, i)->epoch, 1,
+                                       __ATOMIC_ACQ_REL);
+    }
+    uint64_t stranded = __atomic_fetch_add(&pool->stranded_epoch, 1, __ATOMIC_ACQ_REL);
+    int code = wait_for_device(pool);
+    if (code == 0) {
+        for (uint32_t i = CRMM_PRIV_POOL_FIRST_STREAM; i < end; i++) {
+            crmm_priv_pool_stream_set_done(crmm_priv_pool_stream_of(&pool->streams, i), closed[i]);
+        }
+        promote_all(pool, stranded);
+    }
+    crmm_priv_pool_resume_solo(pool);
+    return code;
 }

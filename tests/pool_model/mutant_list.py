@@ -153,6 +153,19 @@ POOL = [
            '__atomic_store_n(&stream->seen[i], 0, __ATOMIC_RELEASE);',
            '__atomic_store_n(&stream->seen[i], stream->seen[i], __ATOMIC_RELEASE);',
            configuration='off-chunks'),
+    Mutant('pool: events go while all pools are locked', STREAMS,
+           '        stream->fences[i] = (crmm_priv_fence){.event = event, .is_old = event != NULL};',
+           '''        if (event != NULL) {
+            (void)crmm_priv_event_destroy(event);
+        }
+        stream->fences[i] = (crmm_priv_fence){0};'''),
+    Mutant('pool: a heap is locked while its stream is fenced', SETTLE,
+           '''    crmm_priv_pool_stream_poll(&pool->streams, stream);
+    crmm_priv_pool_heap_lock(heap);
+    uint32_t count''',
+           '''    crmm_priv_pool_heap_lock(heap);
+    crmm_priv_pool_stream_poll(&pool->streams, stream);
+    uint32_t count'''),
     Mutant('pool: an entry with memory is used again', REGISTRY,
            'idle = (set == NULL || set->count == 0) && heap->extents.leaving == 0;',
            'idle = set != NULL || heap->extents.leaving == 0;'),

@@ -200,6 +200,7 @@ static void finish(program *own)
     if (own->like.waits_at_end) {
         sim_observe_all();
     }
+    sim_watch_locks(NULL, NULL);
     sim_call_begin_sync();
     crmm_resource_release(&own->pool);
     sim_call_end();
@@ -218,10 +219,17 @@ static bool create(program *own)
     return status == CRMM_SUCCESS;
 }
 
+static const char *held_lock(void *user_data)
+{
+    const program *own = user_data;
+    return own->pool_class->held_lock(own->pool);
+}
+
 static void abandon(crmm_resource *pool)
 {
     static size_t count;
 
+    sim_watch_locks(NULL, NULL);
     if (count < PROGRAM_ABANDONED) {
         program_abandoned[count++] = pool;
     }
@@ -232,6 +240,7 @@ static void run_pool(program *own, program_run *run)
     if (!create(own)) {
         return;
     }
+    sim_watch_locks(held_lock, own);
     program_begin_streams(own);
     run_operations(own, run);
     if (sim_has_failed()) {

@@ -355,7 +355,7 @@ static void on_chunk(void *base, size_t bytes, bool added, void *user_data)
     (void)bytes;
     (void)added;
     (void)user_data;
-    sim_hold_up();
+    sim_end_of_call();
 }
 
 static void begin(const subject *pool_class, uint64_t seed)

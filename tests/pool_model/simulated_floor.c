@@ -65,7 +65,7 @@ int crmm_priv_event_create(crmm_stream stream, crmm_priv_event *event)
         sim_counts_now.events++;
     }
     sim_unlock();
-    sim_hold_up();
+    sim_end_of_call();
     return works ? 0 : FAULT;
 }
 
@@ -79,7 +79,7 @@ int crmm_priv_event_destroy(crmm_priv_event event)
         sim_event_destroy(event);
     }
     sim_unlock();
-    sim_hold_up();
+    sim_end_of_call();
     return works ? 0 : FAULT;
 }
 
@@ -94,7 +94,7 @@ int crmm_priv_event_record(crmm_priv_event event, crmm_stream stream)
         sim_counts_now.records++;
     }
     sim_unlock();
-    sim_hold_up();
+    sim_end_of_call();
     return works ? 0 : FAULT;
 }
 
@@ -120,7 +120,7 @@ int crmm_priv_event_query(crmm_priv_event event)
     sim_lock();
     int code = query(event);
     sim_unlock();
-    sim_hold_up();
+    sim_end_of_call();
     return code;
 }
 
@@ -135,7 +135,7 @@ int crmm_priv_event_synchronize(crmm_priv_event event)
         }
     }
     sim_unlock();
-    sim_hold_up();
+    sim_end_of_call();
     return works ? 0 : FAULT;
 }
 
@@ -151,7 +151,7 @@ int crmm_priv_stream_wait_event(crmm_stream stream, crmm_priv_event event)
         }
     }
     sim_unlock();
-    sim_hold_up();
+    sim_end_of_call();
     return works ? 0 : FAULT;
 }
 
@@ -164,6 +164,6 @@ int crmm_priv_device_wait(void)
         sim_observe_all();
     }
     sim_unlock();
-    sim_hold_up();
+    sim_end_of_call();
     return works ? 0 : FAULT;
 }

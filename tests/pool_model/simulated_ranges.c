@@ -67,7 +67,7 @@ crmm_status simulated_reserve(crmm_resource *resource, size_t bytes, size_t alig
 {
     crmm_status status = reserve(simulated_upstream_begin(resource), bytes, alignment, base);
     sim_unlock();
-    sim_hold_up();
+    sim_end_of_call();
     return status;
 }
 
@@ -123,7 +123,7 @@ crmm_status simulated_commit(crmm_resource *resource, void *ptr, size_t bytes)
 {
     crmm_status status = commit(simulated_upstream_begin(resource), ptr, bytes);
     sim_unlock();
-    sim_hold_up();
+    sim_end_of_call();
     return status;
 }
 
@@ -147,7 +147,7 @@ crmm_status simulated_decommit(crmm_resource *resource, void *ptr, size_t bytes)
 {
     crmm_status status = decommit(simulated_upstream_begin(resource), ptr, bytes);
     sim_unlock();
-    sim_hold_up();
+    sim_end_of_call();
     return status;
 }
 
@@ -174,7 +174,7 @@ crmm_status simulated_unreserve(crmm_resource *resource, void *base, size_t byte
 {
     crmm_status status = unreserve(simulated_upstream_begin(resource), base, bytes);
     sim_unlock();
-    sim_hold_up();
+    sim_end_of_call();
     return status;
 }
 
@@ -205,7 +205,7 @@ crmm_status simulated_move_begin(crmm_resource *resource, void *to, const void *
     crmm_status status =
         move_begin(simulated_upstream_begin(resource), to, (char *)(uintptr_t)from, bytes);
     sim_unlock();
-    sim_hold_up();
+    sim_end_of_call();
     return status;
 }
 
@@ -237,6 +237,6 @@ crmm_status simulated_move_end(crmm_resource *resource, void *from, size_t bytes
 {
     crmm_status status = move_end(simulated_upstream_begin(resource), from, bytes);
     sim_unlock();
-    sim_hold_up();
+    sim_end_of_call();
     return status;
 }

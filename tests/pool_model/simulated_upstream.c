@@ -132,7 +132,7 @@ static crmm_status upstream_allocate(crmm_resource *resource, crmm_stream stream
             ? give_chunk(upstream, bytes, alignment, &stream, ptr)
             : crmm_set_last_error(CRMM_ERROR_CUDA, 0, "simulated_upstream: no such stream");
     sim_unlock();
-    sim_hold_up();
+    sim_end_of_call();
     return status;
 }
 
@@ -142,7 +142,7 @@ static crmm_status upstream_allocate_sync(crmm_resource *resource, size_t bytes,
     crmm_status status =
         give_chunk(simulated_upstream_begin(resource), bytes, alignment, NULL, ptr);
     sim_unlock();
-    sim_hold_up();
+    sim_end_of_call();
     return status;
 }
 

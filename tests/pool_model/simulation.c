@@ -32,6 +32,11 @@ static sim_clock observed;           /* what the host knows of it */
 static struct CUevent_st *destroyed; /* events that can be given out again */
 static size_t events;                /* alive */
 
+static struct {
+    const char *(*held_lock)(void *user_data);
+    void *user_data;
+} watch;
+
 static _Thread_local unsigned own_thread;
 static _Thread_local const struct CUstream_st *call_stream;
 
@@ -49,7 +54,7 @@ void sim_unlock(void)
     }
 }
 
-void sim_hold_up(void)
+void sim_end_of_call(void)
 {
     static _Thread_local unsigned count;
     const struct timespec moment = {.tv_nsec = 50000};
@@ -57,6 +62,17 @@ void sim_hold_up(void)
     if (sim_now.threads && ++count % 4 == own_thread % 4) {
         (void)nanosleep(&moment, NULL);
     }
+    const char *held =
+        sim_now.threads || watch.held_lock == NULL ? NULL : watch.held_lock(watch.user_data);
+    if (held != NULL) {
+        sim_fail("a call while a lock %s is held", held);
+    }
+}
+
+void sim_watch_locks(const char *(*held_lock)(void *user_data), void *user_data)
+{
+    watch.held_lock = held_lock;
+    watch.user_data = user_data;
 }
 
 void sim_fail(const char *format, ...)

@@ -62,9 +62,12 @@ void sim_finish(void);
 /* A no-op unless the simulation has threads. What is marked "locked" is called between them. */
 void sim_lock(void);
 void sim_unlock(void);
-/* Stop for a moment now and then, so that other threads come between two steps of this one. A no-op
- * like these two; not locked. */
-void sim_hold_up(void);
+/* What each call ends with, not locked. With threads: stop for a moment now and then, so that
+ * others come between two steps of this one. Without: see that the caller holds no lock. */
+void sim_end_of_call(void);
+
+/* How to see that: the name of a lock that is held, or NULL. NULL: nobody looks. */
+void sim_watch_locks(const char *(*held_lock)(void *user_data), void *user_data);
 
 /* Something is wrong. The first call is kept; locked. */
 __attribute__((format(printf, 1, 2))) void sim_fail(const char *format, ...);

@@ -39,6 +39,12 @@ static bool no_check(const crmm_resource *pool, char *why, size_t size)
     return true;
 }
 
+static const char *no_lock(crmm_resource *pool)
+{
+    (void)pool;
+    return NULL;
+}
+
 #define TOY(name_, flaws_)                                                                  \
     static crmm_status toy_##name_(crmm_resource *upstream, const subject_options *options, \
                                    crmm_resource **out)                                     \
@@ -56,20 +62,23 @@ TOY(stale_mark, TOY_STALE_MARK)
 
 const subject subjects[] = {
 #if HAVE_POOL
-    {"pool", pool_create, crmm_pool_memory_resource_retire_stream, crmm_priv_pool_check, true, true,
-     true, crmm_pool_memory_resource_snapshot, crmm_pool_memory_resource_chunk,
-     crmm_pool_memory_resource_statistics},
+    {"pool", pool_create, crmm_pool_memory_resource_retire_stream, crmm_priv_pool_check,
+     crmm_priv_pool_held_lock, true, true, true, crmm_pool_memory_resource_snapshot,
+     crmm_pool_memory_resource_chunk, crmm_pool_memory_resource_statistics},
 #endif
-    {"toy", toy_right, no_retire, no_check, false, false, false, NULL, NULL, NULL},
-    {"toy-no-wait", toy_no_wait, no_retire, no_check, false, false, false, NULL, NULL, NULL},
-    {"toy-late-record", toy_late_record, no_retire, no_check, false, false, false, NULL, NULL,
+    {"toy", toy_right, no_retire, no_check, no_lock, false, false, false, NULL, NULL, NULL},
+    {"toy-no-wait", toy_no_wait, no_retire, no_check, no_lock, false, false, false, NULL, NULL,
      NULL},
-    {"toy-short-step", toy_short_step, no_retire, no_check, false, false, false, NULL, NULL, NULL},
-    {"toy-sync-pending", toy_sync_pending, no_retire, no_check, false, false, false, NULL, NULL,
-     NULL},
-    {"toy-early-release", toy_early_release, no_retire, no_check, false, false, false, NULL, NULL,
-     NULL},
-    {"toy-stale-mark", toy_stale_mark, no_retire, no_check, false, false, false, NULL, NULL, NULL},
+    {"toy-late-record", toy_late_record, no_retire, no_check, no_lock, false, false, false, NULL,
+     NULL, NULL},
+    {"toy-short-step", toy_short_step, no_retire, no_check, no_lock, false, false, false, NULL,
+     NULL, NULL},
+    {"toy-sync-pending", toy_sync_pending, no_retire, no_check, no_lock, false, false, false, NULL,
+     NULL, NULL},
+    {"toy-early-release", toy_early_release, no_retire, no_check, no_lock, false, false, false,
+     NULL, NULL, NULL},
+    {"toy-stale-mark", toy_stale_mark, no_retire, no_check, no_lock, false, false, false, NULL,
+     NULL, NULL},
     {0},
 };
 

@@ -28,6 +28,8 @@ typedef struct subject {
     crmm_status (*retire_stream)(crmm_resource *pool, crmm_stream stream);
     /* Its own structure; false and why. */
     bool (*check)(const crmm_resource *pool, char *why, size_t size);
+    /* The name of a lock that it holds; NULL: none. */
+    const char *(*held_lock)(crmm_resource *pool);
     bool has_deallocate_ptr;
     bool joins_blocks; /* what was given back can be had in one piece */
     bool trims_all;    /* with nothing live a trim leaves nothing */

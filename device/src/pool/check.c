@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "cache.h"
+#include "registry.h"
 
 __attribute__((format(printf, 3, 4))) static bool wrong(char *why, size_t size, const char *format,
                                                         ...)
@@ -390,6 +391,88 @@ bool crmm_priv_pool_check(const crmm_resource *resource, char *why, size_t size)
     }
     return true;
 }
+
+/* ---- locks ---- */
+
+static bool is_held(const crmm_priv_spin *lock)
+{
+    return __atomic_load_n(&lock->taken, __ATOMIC_RELAXED) != 0;
+}
+
+static bool is_mutex_held(pthread_mutex_t *mutex)
+{
+    if (pthread_mutex_trylock(mutex) != 0) {
+        return true;
+    }
+    (void)pthread_mutex_unlock(mutex);
+    return false;
+}
+
+static bool is_heap_held(crmm_priv_pool *pool)
+{
+    bool held = false;
+
+    for (uint32_t i = 0; i < crmm_priv_pool_heap_count(pool); i++) {
+        held = held || is_held(&crmm_priv_pool_heap_of(pool, i)->lock);
+    }
+    return held;
+}
+
+static bool is_stream_held(crmm_priv_pool *pool)
+{
+    uint32_t end = crmm_priv_pool_streams_end(&pool->streams);
+    bool held = is_held(&pool->streams.lock);
+
+    for (uint32_t i = CRMM_PRIV_POOL_FIRST_STREAM; i < end; i++) {
+        held = held || is_held(&crmm_priv_pool_stream_of(&pool->streams, i)->lock);
+    }
+    return held;
+}
+
+static bool is_cache_held(const crmm_priv_pool *pool)
+{
+    bool held = false;
+
+    for (const crmm_priv_pool_cache *cache = pool->caches; cache != NULL;
+         cache = cache->next_of_pool) {
+        held = held || cache->lock.inside != 0 || is_held(&cache->lock.lock);
+    }
+    return held;
+}
+
+static bool is_rack_held(const crmm_priv_pool *pool)
+{
+    bool held = false;
+
+    for (size_t i = 0; i < CRMM_PRIV_POOL_CLASSES; i++) {
+        held = held || is_held(&pool->depot.racks[i].lock);
+    }
+    return held;
+}
+
+const char *crmm_priv_pool_held_lock(crmm_resource *resource)
+{
+    crmm_priv_pool *pool = (crmm_priv_pool *)resource;
+
+    if (crmm_priv_pool_registry_is_held()) {
+        return "of all pools";
+    }
+    if (is_mutex_held(&pool->mutex)) {
+        return "of the pool";
+    }
+    if (is_heap_held(pool)) {
+        return "of a heap";
+    }
+    if (is_stream_held(pool)) {
+        return "of streams";
+    }
+    if (is_cache_held(pool)) {
+        return "of a cache";
+    }
+    return is_rack_held(pool) ? "of a rack" : NULL;
+}
+
+/* ---- figures ---- */
 
 size_t crmm_priv_pool_depot_bytes(const crmm_resource *pool)
 {

@@ -194,6 +194,15 @@ static crmm_priv_pool_cache *take_orphan(crmm_priv_pool *pool)
     return cache;
 }
 
+bool crmm_priv_pool_registry_is_held(void)
+{
+    if (pthread_mutex_trylock(&registry) != 0) {
+        return true;
+    }
+    pthread_mutex_unlock(&registry);
+    return false;
+}
+
 /* Whether there is one stream alone; the registry is locked. */
 static bool is_alone(const crmm_priv_pool *pool)
 {

@@ -40,6 +40,9 @@ crmm_priv_pool_cache *crmm_priv_pool_find_cache(crmm_priv_pool *pool, uint64_t i
 void crmm_priv_pool_remember_handle(const crmm_priv_pool *pool, crmm_priv_pool_cache *cache,
                                     crmm_stream handle);
 
+/* Whether the lock of all pools is held, while one thread uses them. */
+bool crmm_priv_pool_registry_is_held(void);
+
 /* In a forked child: the thread that is left has no caches, its parent has them. */
 void crmm_priv_pool_forget_caches(void);
 

@@ -26,10 +26,10 @@ void crmm_priv_pool_streams_init(crmm_priv_pool_streams *streams, int device)
     streams->device = device;
 }
 
-/* Take an entry's fences away and destroy their events, unless somebody is just using one. */
+/* Take an entry's fences away, unless somebody is just using one. The events stay: the next stream
+ * replaces them when it needs them, where no lock is held. */
 static bool clear_fences(crmm_priv_pool_stream *stream)
 {
-    crmm_priv_event events[CRMM_PRIV_POOL_FENCES] = {NULL};
     bool unused = true;
 
     crmm_priv_spin_lock(&stream->lock);
@@ -37,24 +37,28 @@ static bool clear_fences(crmm_priv_pool_stream *stream)
         unused = unused && stream->fences[i].users == 0;
     }
     for (size_t i = 0; i < CRMM_PRIV_POOL_FENCES && unused; i++) {
-        events[i] = stream->fences[i].event;
-        stream->fences[i] = (crmm_priv_fence){0};
+        crmm_priv_event event = stream->fences[i].event;
+        stream->fences[i] = (crmm_priv_fence){.event = event, .is_old = event != NULL};
         stream->full_at = UINT64_MAX;
     }
     crmm_priv_spin_unlock(&stream->lock);
+    return unused;
+}
+
+static void destroy_events(crmm_priv_pool_stream *stream)
+{
     for (size_t i = 0; i < CRMM_PRIV_POOL_FENCES; i++) {
-        if (events[i] != NULL) {
-            (void)crmm_priv_event_destroy(events[i]);
+        if (stream->fences[i].event != NULL) {
+            (void)crmm_priv_event_destroy(stream->fences[i].event);
         }
     }
-    return unused;
 }
 
 void crmm_priv_pool_streams_finish(crmm_priv_pool_streams *streams)
 {
     for (uint32_t i = 0; i < CRMM_PRIV_POOL_MOST_STREAMS; i++) {
         if (streams->all[i] != NULL) {
-            (void)clear_fences(streams->all[i]);
+            destroy_events(streams->all[i]);
             free(streams->all[i]->seen);
             free(streams->all[i]);
             streams->all[i] = NULL;
@@ -284,12 +288,18 @@ static void keep_a_spare(crmm_priv_pool_stream *stream, const crmm_priv_fence *l
     stream->latest = (uint32_t)(latest - stream->fences);
 }
 
-/* Make the event where there is none, close the epoch, record. A CUDA error code, or 0. */
+/* Make the event where there is none of this stream's, close the epoch, record. A CUDA error code,
+ * or 0. */
 static int record(crmm_priv_pool_streams *streams, crmm_priv_pool_stream *stream,
                   crmm_stream handle, crmm_priv_fence *fence, uint64_t *epoch)
 {
     int code = 0;
 
+    if (fence->is_old) { /* that stream may have been one of another device */
+        (void)crmm_priv_event_destroy(fence->event);
+        fence->event = NULL;
+        fence->is_old = false;
+    }
     if (fence->event == NULL) {
         code = crmm_priv_event_create(handle, &fence->event);
         (void)__atomic_fetch_add(&streams->events, code == 0, __ATOMIC_RELAXED);

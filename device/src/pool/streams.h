@@ -45,7 +45,8 @@ typedef struct crmm_priv_fence {
     uint64_t number;       /* among the fences of all streams, as they were recorded */
     crmm_priv_event event; /* kept for reuse; NULL: not made yet */
     uint32_t users;        /* threads that are just waiting for it or asking about it */
-    uint32_t state;
+    uint16_t state;
+    bool is_old; /* the event is of the stream that had the entry before */
 } crmm_priv_fence;
 
 typedef struct crmm_priv_pool_stream {

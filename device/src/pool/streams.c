@@ -39,6 +39,9 @@ static bool clear_fences(crmm_priv_pool_stream *stream)
     for (size_t i = 0; i < CRMM_PRIV_POOL_FENCES && unused; i++) {
         crmm_priv_event event = stream->fences[i].event;
         stream->fences[i] = (crmm_priv_fence){.event = event, .is_old = event != NULL};
+    }
+    if (unused) {
+        stream->spare = 0; /* so the first events are replaced first, and there are few in all */
         stream->full_at = UINT64_MAX;
     }
     crmm_priv_spin_unlock(&stream->lock);

@@ -4,8 +4,8 @@
 
 /*
  * Blocks that a thread has at hand for a stream: a stack for each size class. Only its thread uses
- * a cache, but for threads that are short of memory and empty the others' caches, so each has a
- * lock that is nearly always free.
+ * a cache, but for threads that are short of memory and empty the others' caches, or count what is
+ * in them, so each has a lock that is nearly always free.
  *
  * A block at hand is in use as far as its heap knows. When the cache lets go of it, it is marked
  * with the stream's epoch at the latest time that anything was put into the cache, which is no

@@ -241,8 +241,8 @@ uint32_t crmm_priv_extents_promote(crmm_priv_extents *extents, uint16_t owner, u
 /* ---- memory behind address space ---- */
 
 /*
- * Cut a part out of a hole or a free extent, after crmm_priv_extents_reserve(), and give it another
- * state: busy, or leaving. Its index. The part lies within the extent.
+ * Cut a part out of an extent that is not in use, after crmm_priv_extents_reserve(), and make it
+ * busy or leaving. Its index. The part lies within the extent.
  */
 uint32_t crmm_priv_extents_carve(crmm_priv_extents *extents, uint32_t index, uint64_t at,
                                  uint32_t size, crmm_priv_pool_state state);
@@ -250,7 +250,7 @@ uint32_t crmm_priv_extents_carve(crmm_priv_extents *extents, uint32_t index, uin
 /* A busy or leaving extent becomes a hole, merged with neighbouring holes. */
 void crmm_priv_extents_set_hole(crmm_priv_extents *extents, uint32_t index);
 
-/* A busy extent becomes free memory of an owner. */
+/* A busy or leaving extent becomes free memory of an owner. */
 void crmm_priv_extents_set_free(crmm_priv_extents *extents, uint32_t index, uint16_t owner,
                                 uint64_t epoch);
 

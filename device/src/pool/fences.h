@@ -11,6 +11,8 @@
  * heap, whosever they are, and all streams together one for every four; one that had none for very
  * many has one at any rate. So a stream that gives back few of them has a fence for each, and
  * leaves none behind that the others miss until it is called again.
+ *
+ * Beside these, a request that is about to grow or to wait fences its own stream: settle.h.
  */
 
 #include "cache.h"

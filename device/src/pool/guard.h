@@ -6,11 +6,14 @@
  * Guard bytes around the blocks of a pool that validates. Such a pool has a table of operations of
  * its own, whose calls come here and go on to those of the plain table with a larger block:
  *
- *   | room for the alignment | 256 guard bytes | the block | 256 to 511 guard bytes |
+ *   | 256 bytes, or the alignment if that is more | the block | 256 to 511 bytes |
+ *
+ * Guards are the last 256 before the block, and all behind it.
  *
  * What was asked for, by whom, is in a table beside it. A block is filled and looked at in the
- * order of the stream that the call names, or without a stream, on one of the guard's own. So
- * nothing here waits on an allocation on a stream, and every deallocation does.
+ * order of the stream that the call names, or without a stream, on one of the guard's own. So on a
+ * stream no allocation waits, unless the host does the filling or memory is poisoned, and every
+ * deallocation does.
  *
  * Built with AddressSanitizer, the guards and all that is not handed out are poisoned where the
  * host can touch the memory.

@@ -32,7 +32,7 @@ extern __thread crmm_priv_pool_thread *crmm_priv_pool_self
     __attribute__((tls_model("initial-exec")));
 
 /* Find the one for the stream with an id, behind a handle, among all of this thread's, or make it.
- * It is found without that from then on. NULL: no host memory. */
+ * It is found without that from then on. NULL: no host memory, or too many streams. */
 crmm_priv_pool_cache *crmm_priv_pool_find_cache(crmm_priv_pool *pool, uint64_t id,
                                                 crmm_stream handle);
 

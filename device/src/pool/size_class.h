@@ -4,7 +4,7 @@
 
 /*
  * The sizes of blocks that caches keep: up to 16 granules exact, above that eight to a doubling, up
- * to 1 MiB. So a block is at most an eighth larger than what was asked for.
+ * to 1 MiB. So a block is at most an eighth larger than what was asked for, in whole granules.
  */
 
 #include <stddef.h>

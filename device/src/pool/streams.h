@@ -11,7 +11,8 @@
  * in that was given back between the two.
  *
  * A fence is recorded only inside a call that the program makes on the stream, since at other times
- * the handle may be gone, belong to another thread, or be captured.
+ * the handle may be gone, belong to another thread, or be captured. The legacy stream cannot be
+ * gone, and has one when another stream needs what was given back there.
  *
  * When stream B is made to wait for a fence of A, all that A gave back up to the fence's epoch may
  * be used by B: B has seen A up to there. The wait itself is work on B, so what B gives back later

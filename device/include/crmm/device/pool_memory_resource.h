@@ -37,16 +37,18 @@ typedef struct crmm_pool_memory_resource_options {
     uint64_t tight;           /**< 1: hold as little as can be: idle memory is moved, or given back
                                    and taken anew, before the pool grows. Costs driver calls; over
                                    an upstream of chunks the CPU waits for work that is pending on
-                                   free memory before the pool grows beyond its peak */
+                                   free memory before the pool grows beyond its peak and a
+                                   hundredth, or the target */
     size_t target_pool_size;  /**< the expected peak in bytes: below it the pool grows freely, above
                                    it idle memory is moved first; 0: not known */
     size_t handle_size;       /**< bytes that the pool grows by at least, and over vmm the size of
-                                   each physical handle; rounded up to upstream's granularity; 0: the
-                                   library's choice */
+                                   each physical handle; rounded up to 2 MiB; 0: the library's
+                                   choice */
     uint64_t validate;        /**< 1: every block lies between guard bytes, 256 before it and 256 to
                                    511 behind it, that are looked at when it is given back, which
-                                   waits for the stream, or without one for the device: what was
-                                   written there is CRMM_MISUSE_OVERRUN. Every leak is listed. A
+                                   waits for the stream; without one for the device, if the block
+                                   came on a stream: what was written there is
+                                   CRMM_MISUSE_OVERRUN. Every leak is listed. A
                                    figure or a snapshot of blocks counts the guards. Built with
                                    AddressSanitizer, memory that the host can touch is poisoned
                                    wherever it is not handed out */
@@ -131,10 +133,11 @@ CRMM_API size_t crmm_pool_memory_resource_pool_size(const crmm_resource *pool);
  *
  * @retval CRMM_ERROR_INVALID_ARGUMENT `pool` is NULL or no pool
  * @retval CRMM_ERROR_UNSUPPORTED      the stream is being captured
+ * @retval CRMM_ERROR_OUT_OF_MEMORY    no host memory
  * @retval CRMM_ERROR_CUDA             a CUDA call failed
  * @retval CRMM_ERROR_FORKED           in a forked child
  *
- * Thread-safety: safe. A later call on the stream is allowed, and makes it known again.
+ * Thread-safety: safe. Later calls on the stream are allowed; what they give back wants another.
  */
 CRMM_API CRMM_NODISCARD crmm_status crmm_pool_memory_resource_retire_stream(crmm_resource *pool,
                                                                             crmm_stream stream);
@@ -147,7 +150,8 @@ typedef struct crmm_pool_block {
     uint64_t is_live;    /**< 1: handed out; 0: free */
     uint64_t is_pending; /**< 1: free, and work on it may not be complete */
     uint64_t stream_id;  /**< CUDA's id of the stream that it was given back on; 0 if it is live, or
-                              complete, or that was a default stream's */
+                              complete, or that was the legacy stream, or is not known any
+                              more */
 } crmm_pool_block;
 
 /**
@@ -277,10 +281,11 @@ crmm_pool_memory_resource_statistics(const crmm_resource *pool, crmm_pool_statis
 /** What was given back on one stream, as crmm_pool_memory_resource_streams() tells of it. */
 typedef struct crmm_pool_stream {
     size_t struct_size; /**< the library's own */
-    uint64_t stream_id; /**< CUDA's id of the stream; 0: the default stream's */
+    uint64_t stream_id; /**< CUDA's id of the stream; 0: the legacy stream */
     uint64_t pending;   /**< bytes that others can get when they have waited, or the work is known
                              to be complete */
-    uint64_t at_hand;   /**< bytes of it that threads keep in their caches, or pass to each other */
+    uint64_t at_hand;   /**< further bytes, that threads keep in their caches, or pass to each other
+                         */
 } crmm_pool_stream;
 
 /**

@@ -35,6 +35,21 @@ static bool joins(const crmm_priv_extents *extents, const crmm_priv_extent *one,
     return one->owner == other->owner;
 }
 
+/* An extent, or an entry of the array that is not in use, names none but whole entries. */
+static bool check_links(const crmm_priv_extents *extents, uint32_t index, char *why, size_t size)
+{
+    const crmm_priv_extent *extent = crmm_priv_extent_at(extents, index);
+    const uint32_t links[] = {extent->before,    extent->after,      extent->bin_before,
+                              extent->bin_after, extent->age_before, extent->age_after};
+
+    for (size_t i = 0; i < sizeof(links) / sizeof(links[0]); i++) {
+        if (links[i] % CRMM_PRIV_EXTENT_STEP != 0 || links[i] >= crmm_priv_extents_end(extents)) {
+            return wrong(why, size, "extent %u names %u, which is none", index, links[i]);
+        }
+    }
+    return true;
+}
+
 /* Neighbours name each other, lie next to each other, and are not two where they could be one. */
 static bool check_neighbours(const crmm_priv_extents *extents, uint32_t index, char *why,
                              size_t size)
@@ -125,6 +140,9 @@ bool crmm_priv_extents_check(const crmm_priv_extents *extents, char *why, size_t
     for (uint32_t i = CRMM_PRIV_EXTENT_STEP; i < crmm_priv_extents_end(extents);
          i += CRMM_PRIV_EXTENT_STEP) {
         const crmm_priv_extent *extent = crmm_priv_extent_at(extents, i);
+        if (!check_links(extents, i, why, size)) {
+            return false;
+        }
         if (extent->state == CRMM_PRIV_POOL_NOTHING) {
             unused++;
             continue;

@@ -220,6 +220,57 @@ static void fail_half(crmm_resource *upstream)
     end_run(upstream);
 }
 
+/* Each thread has nearly all of its share, and hands blocks from stream to stream: what is free is
+ * at hand somewhere, or on its way, and yet no request is refused. */
+static void *use_nearly_all(void *user_data)
+{
+    enum { BLOCKS = 31, STREAMS = 4, HAND_OVERS = 4000 };
+    cudaStream_t streams[STREAMS];
+    slot blocks[BLOCKS];
+
+    (void)user_data;
+    for (size_t i = 0; i < STREAMS; i++) {
+        check(cudaStreamCreateWithFlags(&streams[i], cudaStreamNonBlocking) == cudaSuccess,
+              "stream");
+    }
+    for (size_t i = 0; i < BLOCKS; i++) {
+        blocks[i] = get(streams[i % STREAMS], (size_t)1 << 20);
+    }
+    for (size_t i = 0; i < HAND_OVERS; i++) {
+        slot *oldest = &blocks[i % BLOCKS];
+        give(streams[(i + 1) % STREAMS], *oldest);
+        *oldest = get(streams[i % STREAMS], (size_t)1 << 20);
+    }
+    for (size_t i = 0; i < BLOCKS; i++) {
+        give(streams[i % STREAMS], blocks[i]);
+    }
+    for (size_t i = 0; i < STREAMS; i++) {
+        check(cudaStreamDestroy(streams[i]) == cudaSuccess, "destroy");
+    }
+    return NULL;
+}
+
+static void refuse_none(crmm_resource *upstream)
+{
+    pthread_t threads[THREADS];
+    crmm_pool_memory_resource_options options;
+
+    crmm_pool_memory_resource_options_init(&options);
+    options.initial_pool_size = (size_t)THREADS * 32 << 20;
+    options.maximum_pool_size = options.initial_pool_size;
+    check(crmm_pool_memory_resource_create(upstream, &options, &pool) == CRMM_SUCCESS, "create");
+    is_sync_only = false;
+    refused = 0;
+    for (size_t i = 0; i < THREADS; i++) {
+        check(pthread_create(&threads[i], NULL, use_nearly_all, NULL) == 0, "thread");
+    }
+    for (size_t i = 0; i < THREADS; i++) {
+        check(pthread_join(threads[i], NULL) == 0, "join");
+    }
+    check(refused == 0, "there was enough, and a request was refused");
+    end_run(upstream);
+}
+
 /* User report 23: many threads that find the pool empty at once do not each make it grow. */
 static void *take_one(void *user_data)
 {
@@ -413,6 +464,8 @@ int main(void)
     take_parked(vmm);
     take_parked(crmm_cuda_memory_resource());
     check(refused > 0, "the maximum was never reached");
+    refuse_none(vmm);
+    refuse_none(crmm_cuda_memory_resource());
     fail_half(crmm_malloc_memory_resource());
     crmm_resource_release(&vmm);
     for (size_t i = 0; i < SHARED; i++) {

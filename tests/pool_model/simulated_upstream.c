@@ -155,6 +155,7 @@ static void upstream_deallocate(crmm_resource *resource, crmm_stream stream, voi
         take_chunk(upstream, ptr, bytes, &stream);
     }
     sim_unlock();
+    sim_end_of_call();
 }
 
 static void upstream_deallocate_sync(crmm_resource *resource, void *ptr, size_t bytes,
@@ -163,6 +164,7 @@ static void upstream_deallocate_sync(crmm_resource *resource, void *ptr, size_t 
     (void)alignment;
     take_chunk(simulated_upstream_begin(resource), ptr, bytes, NULL);
     sim_unlock();
+    sim_end_of_call();
 }
 
 /* ---- the whole ---- */

@@ -384,6 +384,10 @@ bool crmm_priv_pool_check(const crmm_resource *resource, char *why, size_t size)
 
     for (uint32_t i = 0; i < pool->heap_count; i++) {
         const crmm_priv_extents *extents = &pool->heaps[i]->extents;
+        if (extents->solo != pool->solo) {
+            return wrong(why, size, "heap %u joins for stream %u, the pool has %u", i,
+                         extents->solo, pool->solo);
+        }
         if (!crmm_priv_extents_check(extents, why, size) ||
             !check_epochs(pool, extents, why, size) ||
             !check_marks(pool, extents, &unmarked, why, size)) {
@@ -395,6 +399,10 @@ bool crmm_priv_pool_check(const crmm_resource *resource, char *why, size_t size)
     if (!check_caches(pool, &at_hand, why, size) || !check_depot(pool, &at_hand, why, size) ||
         !check_streams(pool, why, size) || !check_space(pool, with_memory + without, why, size)) {
         return false;
+    }
+    if (pool->solo_pauses != 0 || pool->starving != 0 || pool->solo != pool->only) {
+        return wrong(why, size, "%u calls pause joining, %u starve, and none is there",
+                     pool->solo_pauses, pool->starving);
     }
     if (with_memory << CRMM_PRIV_POOL_GRANULE_SHIFT != pool->held) {
         return wrong(why, size, "%llu granules make up %zu bytes that are held",

@@ -49,7 +49,7 @@ void crmm_priv_pool_set_budget(crmm_priv_pool *pool)
     size_t caches = pool->cache_count > 0 ? pool->cache_count : 1;
     size_t budget = crmm_priv_pool_held(pool) / SHARE / caches;
 
-    if (pool->cache_option == SIZE_MAX) {
+    if (pool->cache_option == SIZE_MAX || pool->starving > 0) {
         budget = 0;
     } else if (pool->cache_option != 0) {
         budget = pool->cache_option;

@@ -411,7 +411,7 @@ static bool has_cached(crmm_priv_pool *pool)
 
 /* This thread's own caches, which takes no barrier. They are looked for in the pool's list: that of
  * the thread changes when another pool goes. */
-static size_t flush_own(crmm_priv_pool *pool)
+static size_t flush_caches_of_thread(crmm_priv_pool *pool)
 {
     size_t bytes = 0;
 
@@ -428,9 +428,14 @@ static size_t flush_own(crmm_priv_pool *pool)
     return bytes;
 }
 
+size_t crmm_priv_pool_flush_own(crmm_priv_pool *pool)
+{
+    return flush_caches_of_thread(pool) + crmm_priv_pool_depot_flush(pool);
+}
+
 size_t crmm_priv_pool_flush_all(crmm_priv_pool *pool)
 {
-    size_t bytes = flush_own(pool) + crmm_priv_pool_depot_flush(pool);
+    size_t bytes = crmm_priv_pool_flush_own(pool);
 
     if (!has_cached(pool)) {
         return bytes;
@@ -439,6 +444,9 @@ size_t crmm_priv_pool_flush_all(crmm_priv_pool *pool)
     for (crmm_priv_pool_cache *cache = pool->caches; cache != NULL; cache = cache->next_of_pool) {
         bytes += crmm_priv_pool_cache_bytes(cache);
         crmm_priv_pool_cache_flush(cache);
+        if (pool->starving > 0) {
+            crmm_priv_pool_cache_set_shelves(cache); /* as narrow as they were at first */
+        }
     }
     crmm_priv_pool_resume_caches(pool);
     return bytes;

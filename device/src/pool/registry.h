@@ -25,6 +25,10 @@ typedef struct crmm_priv_pool_thread {
     crmm_priv_pool_thread_entry by_handle[CRMM_PRIV_POOL_THREAD_ENTRIES];
     crmm_priv_pool_cache *first; /* all of this thread's; guarded by the lock of all pools */
     uint32_t collisions;         /* with other threads at a heap's lock */
+    /* Where its blocks were in another heap than its own: see serve.c. */
+    bool has_followed; /* it went after them */
+    bool has_parted;   /* and away again, since others were there */
+    bool fetches;      /* so memory is to come to it, when it is short next */
 } crmm_priv_pool_thread;
 
 /* One pointer, which also a library that is loaded late has room for. Never NULL. */
@@ -101,6 +105,9 @@ void crmm_priv_pool_resume_caches(crmm_priv_pool *pool);
 
 /* Give all blocks of all caches, and of the depot, to the heaps. Bytes. */
 size_t crmm_priv_pool_flush_all(crmm_priv_pool *pool);
+
+/* The same of this thread's own caches, and the depot. */
+size_t crmm_priv_pool_flush_own(crmm_priv_pool *pool);
 
 /* Let the next call on every stream but one mark what it gave back, and give it to the heaps. */
 void crmm_priv_pool_want(crmm_priv_pool *pool, const crmm_priv_pool_stream *but);

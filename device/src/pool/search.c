@@ -186,3 +186,21 @@ void *crmm_priv_pool_search(const request *req, bool is_direct)
     }
     return ptr;
 }
+
+void *crmm_priv_pool_search_all(const request *req, bool is_direct, bool *all_seen)
+{
+    uint32_t heaps = crmm_priv_pool_heap_count(req->pool);
+    void *ptr = NULL;
+
+    *all_seen = crmm_priv_pool_cached(req->pool) == 0;
+    for (uint32_t i = 0; i < heaps && ptr == NULL; i++) {
+        crmm_priv_pool_heap *heap = crmm_priv_pool_heap_of(req->pool, i);
+        crmm_priv_pool_heap_lock(heap);
+        crmm_priv_pool_promote(req->pool, heap);
+        ptr = take_seen(req, heap, is_direct);
+        *all_seen = *all_seen && crmm_priv_pool_is_heap_settled(heap);
+        crmm_priv_pool_heap_unlock(heap);
+    }
+    *all_seen = *all_seen && crmm_priv_pool_cached(req->pool) == 0;
+    return ptr;
+}

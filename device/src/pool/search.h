@@ -115,4 +115,12 @@ void *crmm_priv_pool_look(const crmm_priv_pool_request *request, crmm_priv_pool_
  */
 void *crmm_priv_pool_search(const crmm_priv_pool_request *request, bool is_direct);
 
+/*
+ * Near memory in all heaps, with what is known to be complete now, however busy they are. Whether
+ * that was all that is free: what others had at hand or was pending while it was looked at, or was
+ * just coming or going, was not.
+ */
+void *crmm_priv_pool_search_all(const crmm_priv_pool_request *request, bool is_direct,
+                                bool *all_seen);
+
 #endif

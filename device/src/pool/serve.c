@@ -4,6 +4,7 @@
 #include <crmm/internal/fail.h>
 
 #include "accounts.h"
+#include "fences.h"
 #include "gather.h"
 #include "park.h"
 #include "registry.h"
@@ -15,7 +16,7 @@ enum {
     SELDOM = 256,      /* shortages of a heap among several, between two wide searches */
     SETTLE_EVERY = 16, /* large blocks that are given back */
     CROWDED = 96,      /* collisions that make a thread move to another heap */
-    COLLISION = 8      /* what one counts */
+    COLLISION = 8      /* what one counts, and a block from another heap */
 };
 
 static const size_t WORTH_A_HEAP = (size_t)16 << 20; /* bytes of a pool for each of its heaps */
@@ -24,8 +25,20 @@ typedef crmm_priv_pool_request request;
 
 /* ---- heaps ---- */
 
-/* Move all of this thread's caches of a pool to the heap with the fewest users, or a new one. */
-static void move_thread(crmm_priv_pool *pool, crmm_priv_pool_cache *cache)
+/* Move all of this thread's caches of a pool to a heap. The pool's lock is held. */
+static void move_to(crmm_priv_pool *pool, const crmm_priv_pool_cache *cache, uint32_t heap)
+{
+    for (crmm_priv_pool_cache *other = pool->caches; other != NULL; other = other->next_of_pool) {
+        if (other->thread == cache->thread) {
+            pool->heaps[other->heap]->users--;
+            pool->heaps[heap]->users++;
+            other->heap = heap;
+        }
+    }
+}
+
+/* Move to the heap with the fewest users, or a new one. */
+static void part(crmm_priv_pool *pool, const crmm_priv_pool_cache *cache)
 {
     uint32_t count = crmm_priv_pool_heap_count(pool);
 
@@ -37,13 +50,7 @@ static void move_thread(crmm_priv_pool *pool, crmm_priv_pool_cache *cache)
     for (uint32_t i = 0; i < pool->heap_count; i++) {
         best = pool->heaps[i]->users + 1 < pool->heaps[best]->users ? i : best;
     }
-    for (crmm_priv_pool_cache *other = pool->caches; other != NULL; other = other->next_of_pool) {
-        if (other->thread == cache->thread) {
-            pool->heaps[other->heap]->users--;
-            pool->heaps[best]->users++;
-            other->heap = best;
-        }
-    }
+    move_to(pool, cache, best);
     pthread_mutex_unlock(&pool->mutex);
 }
 
@@ -62,8 +69,9 @@ __attribute__((noinline)) static crmm_priv_pool_heap *note_collision(crmm_priv_p
         return heap;
     }
     self->collisions = 0;
+    self->has_parted = self->has_followed;
     crmm_priv_pool_heap_unlock(heap);
-    move_thread(pool, cache);
+    part(pool, cache);
     heap = crmm_priv_pool_heap_of(pool, cache->heap);
     crmm_priv_pool_heap_lock(heap);
     heap->last = self;
@@ -84,15 +92,55 @@ static inline crmm_priv_pool_heap *lock_own(crmm_priv_pool *pool, crmm_priv_pool
     return heap;
 }
 
+/* A thread whose blocks lie in another heap finds none in its own, takes the long way each time,
+ * and gives back to there. It goes after them; but if others are there whom it leaves again, memory
+ * comes to its own heap instead. */
+static void end_straying(crmm_priv_pool *pool, const crmm_priv_pool_cache *cache, uint32_t heap)
+{
+    crmm_priv_pool_thread *self = cache->thread;
+
+    self->collisions = 0;
+    self->fetches = self->has_parted;
+    self->has_followed = !self->has_parted;
+    self->has_parted = false;
+    if (self->has_followed) {
+        pthread_mutex_lock(&pool->mutex);
+        move_to(pool, cache, heap);
+        pthread_mutex_unlock(&pool->mutex);
+    }
+}
+
+/* A request was served at last: maybe by another heap. */
+static void note_source(crmm_priv_pool *pool, const crmm_priv_pool_cache *cache, const void *ptr)
+{
+    const crmm_priv_pool_chunk *chunk = crmm_priv_pool_heap_count(pool) == 1
+                                            ? NULL
+                                            : crmm_priv_pool_chunks_find(&pool->chunks, ptr);
+
+    if (chunk == NULL || chunk->heap->index == cache->heap) {
+        return;
+    }
+    cache->thread->collisions += COLLISION;
+    if (cache->thread->collisions >= CROWDED) {
+        end_straying(pool, cache, chunk->heap->index);
+    }
+}
+
 /* ---- the order ---- */
 
 /* What there is when all that caches hold is in the heaps. */
 static void *search_flushed(const request *req, bool is_direct)
 {
-    if (crmm_priv_pool_flush_all(req->pool) == 0) {
-        return NULL;
+    void *ptr = NULL;
+
+    /* One's own first, which interrupts nobody. */
+    if (crmm_priv_pool_flush_own(req->pool) > 0) {
+        ptr = crmm_priv_pool_search(req, is_direct);
     }
-    return crmm_priv_pool_search(req, is_direct);
+    if (ptr == NULL && crmm_priv_pool_flush_all(req->pool) > 0) {
+        ptr = crmm_priv_pool_search(req, is_direct);
+    }
+    return ptr;
 }
 
 /* How often to wait on the CPU: for as many fences as there can be now. While others go on, there
@@ -222,6 +270,28 @@ static void *look_again(const request *req, bool is_direct, crmm_priv_pool_growt
     return ptr != NULL ? ptr : join_or_grow(req, is_direct, growth);
 }
 
+/* A lone stream's memory is treated like one's of several from now on: what is complete can make
+ * way or be moved, without a wait. */
+static void *look_apart(const request *req, bool is_direct, crmm_priv_pool_growth *growth)
+{
+    crmm_priv_pool_complete_own(req);
+    crmm_priv_pool_settle_streams(req->pool);
+    crmm_priv_pool_heap_lock(req->heap);
+    bool is_any = crmm_priv_extents_set(&req->heap->extents, CRMM_PRIV_POOL_CLEAN)->granules > 0;
+    crmm_priv_pool_heap_unlock(req->heap);
+    return is_any ? look_again(req, is_direct, growth) : NULL;
+}
+
+/* Threads that go on keep nothing at hand while others wait: what these let go of would be there
+ * again before it is seen. */
+static void count_starving(crmm_priv_pool *pool, int more)
+{
+    pthread_mutex_lock(&pool->mutex);
+    pool->starving = (uint32_t)((int)pool->starving + more);
+    crmm_priv_pool_set_budget(pool);
+    pthread_mutex_unlock(&pool->mutex);
+}
+
 /* What is left to try when all else failed. While other threads are busy, they take some of what is
  * found into their caches, or give it back anew: then it is not all seen at the first time. */
 static void *by_waiting(const request *thrifty, bool is_direct, crmm_priv_pool_growth *growth)
@@ -234,8 +304,13 @@ static void *by_waiting(const request *thrifty, bool is_direct, crmm_priv_pool_g
     bool all_seen = false;
     void *ptr = NULL;
 
+    count_starving(pool, 1);
     /* A lone stream's memory is not looked at for what is complete, and would stay the oldest. */
+    bool was_solo = __atomic_load_n(&pool->solo, __ATOMIC_RELAXED) != 0;
     crmm_priv_pool_pause_solo(pool);
+    if (was_solo) {
+        ptr = look_apart(req, is_direct, growth);
+    }
     for (int attempt = 0; attempt < ATTEMPTS && ptr == NULL && !all_seen; attempt++) {
         (void)crmm_priv_pool_flush_all(pool);
         for (; ptr == NULL && waits > 0 &&
@@ -244,9 +319,8 @@ static void *by_waiting(const request *thrifty, bool is_direct, crmm_priv_pool_g
             ptr = look_again(req, is_direct, growth);
         }
         if (ptr == NULL && crmm_priv_pool_wait_for_all(pool) == 0) {
-            /* Asked before: what is given back after the look was not there for it. */
-            all_seen = crmm_priv_pool_is_settled(pool) && crmm_priv_pool_cached(pool) == 0;
-            ptr = look_again(req, is_direct, growth);
+            ptr = crmm_priv_pool_search_all(req, is_direct, &all_seen);
+            ptr = ptr != NULL ? ptr : join_or_grow(req, is_direct, growth);
         } else {
             all_seen = true;
         }
@@ -255,6 +329,7 @@ static void *by_waiting(const request *thrifty, bool is_direct, crmm_priv_pool_g
         }
     }
     crmm_priv_pool_resume_solo(pool);
+    count_starving(pool, -1);
     return ptr;
 }
 
@@ -271,11 +346,14 @@ static bool is_worth_searching(const request *req)
     return shortages % SELDOM == 0 || crmm_priv_pool_bytes_of(req->size) >= req->pool->page;
 }
 
-static void *try_all(const request *req, bool is_direct, crmm_priv_pool_growth *growth)
+/* Everything, in its order. What one's own heap has, or grows by, comes first where others' memory
+ * is not wanted, or `fetches`: growing takes what is idle elsewhere. */
+static void *try_all(const request *req, bool fetches, bool is_direct,
+                     crmm_priv_pool_growth *growth)
 {
     void *ptr = NULL;
 
-    if (!is_worth_searching(req)) {
+    if (fetches || !is_worth_searching(req)) {
         ptr = crmm_priv_pool_gather(req, req->heap, is_direct);
         if (ptr == NULL) {
             ptr = grow(req, is_direct, growth);
@@ -292,13 +370,17 @@ static void *try_all(const request *req, bool is_direct, crmm_priv_pool_growth *
 }
 
 /* What failed on the way is nobody's business if the request is served at last. */
-static void *serve_cold(const request *req, bool is_direct, crmm_priv_pool_growth *growth)
+static void *serve_cold(const request *req, const crmm_priv_pool_cache *cache, bool is_direct,
+                        crmm_priv_pool_growth *growth)
 {
     const crmm_error before = *crmm_last_error();
-    void *ptr = try_all(req, is_direct, growth);
+    bool fetches = cache->thread->fetches && !req->pool->is_tight;
+    void *ptr = try_all(req, fetches, is_direct, growth);
 
+    cache->thread->fetches = false;
     if (ptr != NULL) {
         crmm_priv_restore_error(&before);
+        note_source(req->pool, cache, ptr);
     }
     return ptr;
 }
@@ -392,7 +474,7 @@ crmm_priv_pool_growth crmm_priv_pool_serve(crmm_priv_pool *pool, crmm_priv_pool_
     }
     if (found == NULL) {
         req.is_thorough = true;
-        found = serve_cold(&req, false, &growth);
+        found = serve_cold(&req, cache, false, &growth);
     }
     *ptr = found;
     return growth;
@@ -422,7 +504,7 @@ crmm_priv_pool_growth crmm_priv_pool_serve_direct(crmm_priv_pool *pool, crmm_pri
     }
     if (found == NULL) {
         req.is_thorough = true;
-        found = serve_cold(&req, true, &growth);
+        found = serve_cold(&req, cache, true, &growth);
     }
     *ptr = found;
     return growth;

@@ -138,6 +138,14 @@ void crmm_priv_pool_settle_some(crmm_priv_pool *pool, const crmm_priv_pool_strea
     __atomic_store_n(&heap->settled_stream, turn, __ATOMIC_RELAXED);
 }
 
+bool crmm_priv_pool_is_heap_settled(const crmm_priv_pool_heap *heap)
+{
+    const crmm_priv_extents *extents = &heap->extents;
+
+    return extents->leaving == 0 && extents->busy_granules == 0 &&
+           extents->free_granules == crmm_priv_extents_set(extents, CRMM_PRIV_POOL_CLEAN)->granules;
+}
+
 bool crmm_priv_pool_is_settled(crmm_priv_pool *pool)
 {
     uint32_t heaps = crmm_priv_pool_heap_count(pool);
@@ -146,10 +154,7 @@ bool crmm_priv_pool_is_settled(crmm_priv_pool *pool)
     for (uint32_t i = 0; i < heaps && settled; i++) {
         crmm_priv_pool_heap *heap = crmm_priv_pool_heap_of(pool, i);
         crmm_priv_pool_heap_lock(heap);
-        const crmm_priv_extents *extents = &heap->extents;
-        settled = extents->leaving == 0 &&
-                  extents->free_granules ==
-                      crmm_priv_extents_set(extents, CRMM_PRIV_POOL_CLEAN)->granules;
+        settled = crmm_priv_pool_is_heap_settled(heap);
         crmm_priv_pool_heap_unlock(heap);
     }
     return settled;

@@ -20,7 +20,11 @@ void crmm_priv_pool_promote(crmm_priv_pool *pool, crmm_priv_pool_heap *heap);
 /* The stream's own work may be complete as well: then its memory joins what is clean beside it. */
 void crmm_priv_pool_complete_own(const crmm_priv_pool_request *request);
 
-/* Whether everything in the heaps is complete and no memory has two addresses. */
+/* Whether everything in the heaps is complete, no memory has two addresses, and none is just coming
+ * or going. */
 bool crmm_priv_pool_is_settled(crmm_priv_pool *pool);
+
+/* The same of one heap, which is locked. */
+bool crmm_priv_pool_is_heap_settled(const crmm_priv_pool_heap *heap);
 
 #endif

@@ -64,14 +64,15 @@ Test(pool_fences, large_blocks_on_the_legacy_stream_are_not_fenced)
 /* Few events, however many streams there are, and whatever small blocks others give back. */
 Test(pool_fences, large_blocks_of_many_streams_have_a_fence_for_every_four)
 {
-    enum { STREAMS = 16, ROUNDS = 64, YOUNG = 16, SMALL = 4 };
+    enum { STREAMS = 16, ROUNDS = 64, YOUNG = 100, SMALL = 4 };
     fixture all = begin();
-    crmm_resource *pool = make_pool(all.upstreams[1], .initial_pool_size = 256 * MIB);
+    crmm_resource *pool = make_pool(all.upstreams[1], .initial_pool_size = (size_t)1 << 30);
     cudaStream_t streams[STREAMS];
 
     for (size_t i = 0; i < STREAMS; i++) {
         streams[i] = make_stream();
-        /* The first fences are for streams that do not live long. */
+        /* The first fences are for streams that do not live long, and then more for some time,
+         * since the pool grew: what the first stream gave back when it was alone had none. */
         use(pool, streams[i], 2 * MIB, YOUNG);
     }
     uint64_t before = statistics_of(pool).records;
@@ -140,5 +141,107 @@ Test(pool_fences, a_stream_that_was_quiet_for_long_is_fenced)
         crmm_resource_release(&pool);
         cuda(cudaStreamDestroy(quiet));
     }
+    end(&all);
+}
+
+/* ---- memory is not multiplied ---- */
+
+typedef struct job {
+    size_t bytes; /* of each block */
+    int blocks;
+} job;
+
+/* Blocks are taken and given back, and the work on them is complete. */
+static void run_job(crmm_resource *pool, cudaStream_t stream, const job *what)
+{
+    enum { MOST = 64 };
+    void *blocks[MOST];
+
+    for (int i = 0; i < what->blocks; i++) {
+        blocks[i] = take(pool, stream, what->bytes);
+    }
+    for (int i = 0; i < what->blocks; i++) {
+        crmm_deallocate(pool, stream, blocks[i], what->bytes, 256);
+    }
+    cuda(cudaStreamSynchronize(stream));
+}
+
+/* What each of many streams leaves when it is done serves the next ones. */
+static const job jobs[] = {{4 * MIB, 5}, {4 * MIB, 13}, {1000000, 16}, {1000000, 64}, {3 * MIB, 1}};
+enum { JOBS = sizeof(jobs) / sizeof(jobs[0]), TIMES = 5 /* that are held at most */ };
+
+static void expect_held(const crmm_resource *pool, const job *what)
+{
+    size_t needed = what->bytes * (size_t)what->blocks;
+
+    cr_assert(info_of(pool).held <= TIMES * needed + 16 * MIB, "%d blocks of %zu bytes: %zu",
+              what->blocks, what->bytes, info_of(pool).held);
+}
+
+Test(pool_fences, streams_that_work_in_turn_share_their_memory)
+{
+    enum { STREAMS = 32, ROUNDS = 5 };
+    fixture all = begin();
+    cudaStream_t streams[STREAMS];
+
+    for (size_t i = 0; i < STREAMS; i++) {
+        streams[i] = make_stream();
+    }
+    for (size_t k = 0; k < JOBS * UPSTREAMS; k++) {
+        const job *what = &jobs[k % JOBS];
+        crmm_resource *pool = make_pool(all.upstreams[k / JOBS], .tight = 0);
+        for (size_t i = 0; i < (size_t)STREAMS * ROUNDS; i++) {
+            run_job(pool, streams[i % STREAMS], what);
+        }
+        expect_held(pool, what);
+        expect_sound_books(pool);
+        crmm_resource_release(&pool);
+    }
+    for (size_t i = 0; i < STREAMS; i++) {
+        cuda(cudaStreamDestroy(streams[i]));
+    }
+    end(&all);
+}
+
+/* User report 28: nor do streams that are destroyed without a word leave ever more behind. */
+Test(pool_fences, streams_that_end_leave_little_behind, .timeout = 60)
+{
+    enum { STREAMS = 150 };
+    fixture all = begin();
+
+    for (size_t k = 0; k < JOBS * UPSTREAMS; k++) {
+        const job *what = &jobs[k % JOBS];
+        crmm_resource *pool = make_pool(all.upstreams[k / JOBS], .tight = 0);
+        void *lasts = take(pool, all.a, MIB);
+        for (size_t i = 0; i < STREAMS; i++) {
+            cudaStream_t stream = make_stream();
+            run_job(pool, stream, what);
+            cuda(cudaStreamDestroy(stream));
+        }
+        expect_held(pool, what);
+        expect_equal(statistics_of(pool).synchronizes, 0);
+        crmm_deallocate(pool, all.a, lasts, MIB, 256);
+        crmm_resource_release(&pool);
+    }
+    end(&all);
+}
+
+/* What is on the device does not matter to those who need none of it: not even the pool's table of
+ * streams makes them wait. */
+Test(pool_fences, ever_more_streams_wait_for_nobody, .timeout = 60)
+{
+    enum { STREAMS = 4500 };
+    fixture all = begin();
+    crmm_resource *pool = make_pool(all.upstreams[1], .tight = 0);
+    void *busy = take(pool, all.a, MIB);
+
+    for (size_t i = 0; i < STREAMS; i++) {
+        cudaStream_t stream = make_stream();
+        run_job(pool, stream, &(job){10000, 1});
+        cuda(cudaStreamDestroy(stream));
+    }
+    expect_equal(statistics_of(pool).synchronizes, 0);
+    crmm_deallocate(pool, all.a, busy, MIB, 256);
+    crmm_resource_release(&pool);
     end(&all);
 }

@@ -12,7 +12,8 @@ enum {
     FIRST_FENCE = 64 << 10,  /* bytes given back on a new stream before it is fenced */
     TURNS = 8,               /* large blocks given back for a fence of a stream */
     SHARED_TURNS = 4,        /* and of any stream */
-    MOST_CREDIT = 32 * TURNS
+    MOST_CREDIT = 32 * TURNS,
+    EAGER = 1024 /* fences, at first */
 };
 
 /* ---- the pool's limits ---- */
@@ -35,8 +36,8 @@ static size_t highest_fence(const crmm_priv_pool *pool)
     if (pool->solo != 0) {
         return ((size_t)16 << 20) + held / 32;
     }
-    if (pool->is_tight) {
-        return (size_t)64 << 10;
+    if (pool->is_tight || crmm_priv_pool_is_eager(pool)) {
+        return FIRST_FENCE;
     }
     if (pool->heap_count > 1) {
         return ((size_t)16 << 20) + held / 256;
@@ -59,6 +60,35 @@ void crmm_priv_pool_set_budget(crmm_priv_pool *pool)
     }
     __atomic_store_n(&pool->budget, budget, __ATOMIC_RELAXED);
     __atomic_store_n(&pool->fence_limit, highest_fence(pool), __ATOMIC_RELAXED);
+}
+
+void crmm_priv_pool_be_eager(crmm_priv_pool *pool)
+{
+    uint64_t records = __atomic_load_n(&pool->streams.records, __ATOMIC_RELAXED);
+
+    pthread_mutex_lock(&pool->mutex);
+    if (!crmm_priv_pool_is_eager(pool)) {
+        pool->eager_span = pool->eager_span == 0 ? EAGER : pool->eager_span * 2;
+    }
+    __atomic_store_n(&pool->eager_until, records + pool->eager_span, __ATOMIC_RELAXED);
+    crmm_priv_pool_set_budget(pool);
+    pthread_mutex_unlock(&pool->mutex);
+}
+
+/* A fence is due: it may be the last one of an eager time. */
+static void end_eagerness(crmm_priv_pool *pool)
+{
+    uint64_t until = __atomic_load_n(&pool->eager_until, __ATOMIC_RELAXED);
+
+    if (until == 0 || __atomic_load_n(&pool->streams.records, __ATOMIC_RELAXED) < until) {
+        return;
+    }
+    pthread_mutex_lock(&pool->mutex);
+    if (pool->eager_until == until) {
+        __atomic_store_n(&pool->eager_until, 0, __ATOMIC_RELAXED);
+        crmm_priv_pool_set_budget(pool);
+    }
+    pthread_mutex_unlock(&pool->mutex);
 }
 
 /* ---- the account of a cache ---- */
@@ -106,12 +136,21 @@ static void spend(crmm_priv_pool_cache *cache)
                      __ATOMIC_RELEASE);
 }
 
+static bool has_many_streams(const crmm_priv_pool *pool)
+{
+    return crmm_priv_pool_streams_end(&pool->streams) - CRMM_PRIV_POOL_FIRST_STREAM >=
+           CRMM_PRIV_POOL_MANY_STREAMS;
+}
+
 void crmm_priv_pool_set_fence_limit(crmm_priv_pool_cache *cache)
 {
     int64_t highest = (int64_t)__atomic_load_n(&cache->pool->fence_limit, __ATOMIC_RELAXED);
     int64_t limit = (int64_t)(cache->fenced / 8);
 
     limit = limit < FIRST_FENCE ? FIRST_FENCE : limit;
+    if (cache->fences == 0 && has_many_streams(cache->pool)) {
+        limit = 0; /* most of them live shortly, and their entries are wanted */
+    }
     cache->fence_limit = limit < highest ? limit : highest;
     if (cache->stream == NULL || cache->id == CRMM_PRIV_POOL_LEGACY_STREAM) {
         cache->fence_limit = INT64_MAX; /* it does not die: when another wants it is enough */
@@ -134,7 +173,8 @@ static uint32_t few_blocks(const crmm_priv_pool_cache *cache)
     const crmm_priv_pool *pool = cache->pool;
     uint32_t most = is_near_maximum(pool) ? FEW_IN_A_FULL_POOL : FEW;
 
-    if (pool->is_tight || pool->release_threshold != SIZE_MAX || cache->fences == 0) {
+    if (pool->is_tight || pool->release_threshold != SIZE_MAX || cache->fences == 0 ||
+        crmm_priv_pool_is_eager(pool)) {
         return 1;
     }
     if (__atomic_load_n(&pool->solo, __ATOMIC_RELAXED) != 0) {
@@ -185,7 +225,7 @@ static void close_account(crmm_priv_pool_cache *cache)
     bool is_inside = crmm_priv_bias_acquire(&cache->lock);
     /* A stream or thread that does not live long leaves nothing at hand behind a fence. */
     if (__atomic_load_n(&cache->left, __ATOMIC_RELAXED) <= CRMM_PRIV_POOL_WANTED ||
-        cache->fences < YOUNG) {
+        cache->fences < YOUNG || crmm_priv_pool_is_eager(cache->pool)) {
         crmm_priv_pool_cache_flush(cache);
     }
     crmm_priv_pool_park_clear(cache); /* others find it in its heap */
@@ -218,6 +258,7 @@ void crmm_priv_pool_cache_fence(crmm_priv_pool_cache *cache, crmm_stream handle)
 {
     crmm_priv_pool *pool = cache->pool;
 
+    end_eagerness(pool);
     if (cache->stream != NULL && is_behind(cache, handle)) {
         close_account(cache);
         (void)crmm_priv_pool_stream_fence(&pool->streams, cache->stream, handle);

@@ -17,6 +17,19 @@
 
 #include "cache.h"
 
+/*
+ * Few fences are enough while nobody lacks what is given back. When the pool grows beyond what it
+ * ever needed, waits, or knows ever more streams, and there is memory without a fence on others, it
+ * was too few: for some time a stream then has a fence for every 64 KiB, or larger block, that is
+ * given back. Each time that this is so for twice as long.
+ */
+void crmm_priv_pool_be_eager(crmm_priv_pool *pool);
+
+static inline bool crmm_priv_pool_is_eager(const crmm_priv_pool *pool)
+{
+    return __atomic_load_n(&pool->eager_until, __ATOMIC_RELAXED) != 0;
+}
+
 /* How many bytes the caches may hold, and how many may be given back without a fence; the pool's
  * lock is held. */
 void crmm_priv_pool_set_budget(crmm_priv_pool *pool);

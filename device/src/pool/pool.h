@@ -111,6 +111,8 @@ struct crmm_priv_pool {
     uint16_t only;           /* the only stream there is; 0: there are several, or sync calls */
     uint16_t solo;           /* the same, to which clean memory is joined; 0 also for now */
     uint32_t solo_pauses;    /* calls for which it is 0 for now */
+    uint64_t eager_span;     /* fences, see fences.h */
+    uint64_t eager_until;    /* so many recorded fences; 0: it is not */
     uint32_t starving;       /* requests that wait on the CPU: nothing is kept at hand meanwhile */
     bool had_sync;           /* there was a sync call */
     crmm_priv_pool_streams streams;

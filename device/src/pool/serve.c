@@ -171,17 +171,35 @@ static void make_way(const request *req)
     crmm_priv_pool_resume_solo(pool);
 }
 
+/* The pool holds more than it ever needed, or waits: because much that others gave back has no
+ * fence? */
+static void note_lack(const request *req)
+{
+    enum { MUCH = 8, MOST = 2 }; /* of the pool, the part; among several heaps events are slow */
+    size_t unfenced = crmm_priv_pool_unfenced(req->pool, req->stream);
+    size_t part = crmm_priv_pool_heap_count(req->pool) == 1 ? MUCH : MOST;
+
+    if (unfenced > 0 && unfenced >= crmm_priv_pool_held(req->pool) / part) {
+        crmm_priv_pool_be_eager(req->pool);
+    }
+}
+
 /* Grow until the request can be served. NULL: it is at its maximum, or upstream refuses. */
 static void *grow(const request *req, bool is_direct, crmm_priv_pool_growth *growth)
 {
     enum { ATTEMPTS = 1000 }; /* that other threads may take away what was meant for this one */
 
     make_way(req);
+    size_t limit =
+        crmm_priv_pool_free_limit(req->pool, crmm_priv_pool_bytes_of(crmm_priv_pool_need(req)));
     for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
         crmm_priv_pool_complete_own(req);
         *growth = crmm_priv_pool_grow(req);
         if (*growth != CRMM_PRIV_POOL_GREW) {
             return NULL;
+        }
+        if (crmm_priv_pool_held(req->pool) > limit) {
+            note_lack(req);
         }
         void *ptr = crmm_priv_pool_look(req, req->heap, is_direct);
         if (ptr == NULL) {
@@ -317,6 +335,9 @@ static void *by_waiting(const request *thrifty, bool is_direct, crmm_priv_pool_g
                (crmm_priv_pool_wait_for_block(req) || crmm_priv_pool_wait_for_oldest(pool));
              waits--) {
             ptr = look_again(req, is_direct, growth);
+        }
+        if (ptr == NULL) {
+            note_lack(req);
         }
         if (ptr == NULL && crmm_priv_pool_wait_for_all(pool) == 0) {
             ptr = crmm_priv_pool_search_all(req, is_direct, &all_seen);

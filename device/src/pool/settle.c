@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "settle.h"
 
+#include "accounts.h"
+
 typedef crmm_priv_pool_request request;
 
 /* ---- what others' work lets go of ---- */
@@ -35,22 +37,36 @@ static void poll(crmm_priv_pool *pool)
     }
 }
 
-/* Whether a stream gave something back for which there is no fence. */
-static bool has_unfenced(crmm_priv_pool *pool, const crmm_priv_pool_stream *stream)
+/* Bytes that a stream gave back, where there is no fence for the latest of it; else 0. */
+static size_t unfenced_of(crmm_priv_pool *pool, const crmm_priv_pool_stream *stream)
 {
     uint32_t heaps = crmm_priv_pool_heap_count(pool);
-    bool found = false;
+    uint64_t granules = 0;
 
-    for (uint32_t i = 0; i < heaps && !found; i++) {
+    for (uint32_t i = 0; i < heaps; i++) {
         crmm_priv_pool_heap *heap = crmm_priv_pool_heap_of(pool, i);
         crmm_priv_pool_heap_lock(heap);
         const crmm_priv_extent_set *set = crmm_priv_extents_set(&heap->extents, stream->index);
-        found = set != NULL && set->newest != 0 &&
-                !crmm_priv_pool_stream_is_fenced(
-                    stream, crmm_priv_extent_at(&heap->extents, set->newest)->epoch);
+        if (set != NULL && set->newest != 0 &&
+            !crmm_priv_pool_stream_is_fenced(
+                stream, crmm_priv_extent_at(&heap->extents, set->newest)->epoch)) {
+            granules += set->granules;
+        }
         crmm_priv_pool_heap_unlock(heap);
     }
-    return found;
+    return crmm_priv_pool_bytes_of(granules);
+}
+
+size_t crmm_priv_pool_unfenced(crmm_priv_pool *pool, const crmm_priv_pool_stream *but)
+{
+    uint32_t end = crmm_priv_pool_streams_end(&pool->streams);
+    size_t bytes = 0;
+
+    for (uint32_t i = CRMM_PRIV_POOL_FIRST_STREAM; i < end; i++) {
+        const crmm_priv_pool_stream *stream = crmm_priv_pool_stream_of(&pool->streams, i);
+        bytes += stream != but ? unfenced_of(pool, stream) : 0;
+    }
+    return bytes;
 }
 
 /*
@@ -64,7 +80,7 @@ static void fence_legacy(crmm_priv_pool *pool)
     for (uint32_t i = CRMM_PRIV_POOL_FIRST_STREAM; i < end; i++) {
         crmm_priv_pool_stream *stream = crmm_priv_pool_stream_of(&pool->streams, i);
         if (crmm_priv_pool_stream_id(stream) == CRMM_PRIV_POOL_LEGACY_STREAM &&
-            has_unfenced(pool, stream)) {
+            unfenced_of(pool, stream) > 0) {
             (void)crmm_priv_pool_stream_fence(&pool->streams, stream, NULL);
         }
     }
@@ -81,7 +97,7 @@ void crmm_priv_pool_complete_own(const request *req)
     bool is_leaving = req->heap->extents.leaving != 0;
     bool is_solo = req->heap->extents.solo != 0;
     crmm_priv_pool_heap_unlock(req->heap);
-    if (is_leaving || (!is_solo && has_unfenced(pool, req->stream))) {
+    if (is_leaving || (!is_solo && unfenced_of(pool, req->stream) > 0)) {
         (void)crmm_priv_pool_stream_fence(&pool->streams, req->stream, req->handle);
     }
     crmm_priv_pool_stream_poll(&pool->streams, req->stream);

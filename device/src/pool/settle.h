@@ -17,6 +17,9 @@ void crmm_priv_pool_settle_some(crmm_priv_pool *pool, const crmm_priv_pool_strea
 /* Make clean what is known to be complete; the heap is locked. */
 void crmm_priv_pool_promote(crmm_priv_pool *pool, crmm_priv_pool_heap *heap);
 
+/* Bytes that other streams gave back, of those that have no fence for the latest of it. */
+size_t crmm_priv_pool_unfenced(crmm_priv_pool *pool, const crmm_priv_pool_stream *but);
+
 /* The stream's own work may be complete as well: then its memory joins what is clean beside it. */
 void crmm_priv_pool_complete_own(const crmm_priv_pool_request *request);
 

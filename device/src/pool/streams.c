@@ -141,7 +141,6 @@ crmm_priv_pool_stream *crmm_priv_pool_streams_get(crmm_priv_pool_streams *stream
                                                   bool (*is_idle)(void *pool, uint16_t owner),
                                                   void *pool)
 {
-    enum { MANY = 64 }; /* from here on, look for entries to use again */
     crmm_priv_pool_stream *spare = NULL;
 
     crmm_priv_spin_lock(&streams->lock);
@@ -149,7 +148,7 @@ crmm_priv_pool_stream *crmm_priv_pool_streams_get(crmm_priv_pool_streams *stream
     if (stream != NULL) {
         stream->users++;
     }
-    bool many = streams->count >= MANY;
+    bool many = streams->count >= CRMM_PRIV_POOL_MANY_STREAMS;
     crmm_priv_spin_unlock(&streams->lock);
     if (stream != NULL) {
         return stream;

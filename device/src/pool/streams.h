@@ -33,7 +33,11 @@
 #define CRMM_PRIV_POOL_NO_STREAM ((uint64_t)1 << 62) /* sync calls: memory without pending work */
 #define CRMM_PRIV_POOL_LEGACY_STREAM (((uint64_t)1 << 62) + 1) /* neither dies nor is captured */
 
-enum { CRMM_PRIV_POOL_FENCES = 16, CRMM_PRIV_POOL_MOST_STREAMS = 4096 };
+enum {
+    CRMM_PRIV_POOL_FENCES = 16,
+    CRMM_PRIV_POOL_MANY_STREAMS = 64, /* from here on entries are used again */
+    CRMM_PRIV_POOL_MOST_STREAMS = 4096
+};
 
 typedef enum crmm_priv_fence_state {
     CRMM_PRIV_FENCE_IDLE,

@@ -84,7 +84,8 @@ CRMM_API void crmm_pool_memory_resource_options_init(crmm_pool_memory_resource_o
  * deallocation misuse (CRMM_MISUSE_UNSUPPORTED) that leaves the block alone. Captures stay valid.
  *
  * What was given back on a stream and not yet marked by an event, when the stream is destroyed, is
- * found again only when memory runs out. crmm_pool_memory_resource_retire_stream() avoids that.
+ * found again only when memory runs out, or by a trim. crmm_pool_memory_resource_retire_stream()
+ * avoids that.
  *
  * When memory is short the pool tries, in this order: memory of other streams whose work is done;
  * other streams' memory, with a wait on the GPU; the threads' caches; neighbouring free blocks

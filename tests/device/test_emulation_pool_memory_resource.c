@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <crmm/device/pool_memory_resource.h>
 
+#include <semaphore.h>
+
 #include <cudart_emulated.h>
 
 #include <crmm/core/alignment.h>
@@ -458,4 +460,67 @@ Test(emulation_pool_memory_resource, streams_that_are_gone_leave_few_events)
     cr_assert(live_events() > 0 && statistics_of(pool).streams <= KNOWN);
     crmm_resource_release(&pool);
     expect_equal(live_events(), 0);
+}
+
+/* ---- a handle that is used again ---- */
+
+typedef struct freer {
+    crmm_resource *pool;
+    sem_t may_go, is_done;
+    cudaStream_t stream;
+    void *block; /* NULL: that is all */
+} freer;
+
+enum { FREED = 64 << 10 /* bytes */ };
+
+static void *give_back_only(void *user_data)
+{
+    freer *self = user_data;
+
+    for (;;) {
+        cr_assert(sem_wait(&self->may_go) == 0);
+        if (self->block == NULL) {
+            return NULL;
+        }
+        crmm_deallocate(self->pool, self->stream, self->block, FREED, 256);
+        cr_assert(sem_post(&self->is_done) == 0);
+    }
+}
+
+static void give_to(freer *other, void *freed)
+{
+    other->block = freed;
+    cr_assert(sem_post(&other->may_go) == 0);
+    if (freed != NULL) {
+        cr_assert(sem_wait(&other->is_done) == 0);
+    }
+}
+
+/* A thread that knows it as that of a stream which is gone, and only gives back on the new one,
+ * does not take it for the old one for ever: what it gives back can be had. */
+Test(emulation_pool_memory_resource, a_thread_learns_that_a_handle_is_another_streams)
+{
+    enum { BLOCKS = 20000 };
+    crmm_resource *upstream = make_vmm();
+    crmm_resource *pool = make_pool(upstream, .tight = 0);
+    freer other = {.pool = pool, .stream = make_stream()};
+    pthread_t thread;
+
+    cudart_emulated_set_option("reuse_handles", 1);
+    cr_assert(sem_init(&other.may_go, 0, 0) == 0 && sem_init(&other.is_done, 0, 0) == 0);
+    cr_assert(pthread_create(&thread, NULL, give_back_only, &other) == 0);
+    give_to(&other, take(pool, other.stream, FREED));
+    cuda(cudaStreamDestroy(other.stream));
+    cudaStream_t stream = make_stream();
+    cr_assert(stream == other.stream);
+    for (size_t i = 0; i < BLOCKS; i++) {
+        give_to(&other, take(pool, stream, FREED));
+    }
+    cr_assert(info_of(pool).held <= 64 * MIB, "%zu bytes", info_of(pool).held);
+    give_to(&other, NULL);
+    cr_assert(pthread_join(thread, NULL) == 0);
+    cr_assert(sem_destroy(&other.may_go) == 0 && sem_destroy(&other.is_done) == 0);
+    crmm_resource_release(&pool);
+    cuda(cudaStreamDestroy(stream));
+    crmm_resource_release(&upstream);
 }

@@ -1532,3 +1532,34 @@ Test(pool_memory_resource, a_pool_stands_on_a_pool)
     expect_equal(info_of(crmm_cuda_memory_resource()).held, 0);
     cuda(cudaStreamDestroy(stream));
 }
+
+/* Small blocks that threads keep at hand do not keep pages that are idle otherwise. */
+Test(pool_memory_resource, a_release_threshold_holds_for_small_blocks_too)
+{
+    enum { BLOCKS = 16384, BYTES = 4096 };
+    static const uint64_t thresholds[] = {CRMM_RELEASE_ALL, 8 * MIB};
+    static void *blocks[BLOCKS];
+    crmm_resource *upstream = make_vmm();
+    cudaStream_t created = make_stream();
+    cudaStream_t streams[] = {created, NULL};
+
+    for (size_t k = 0; k < 4; k++) {
+        cudaStream_t stream = streams[k / 2];
+        crmm_resource *pool = make_pool(upstream, .release_threshold = thresholds[k % 2]);
+        for (size_t i = 0; i < BLOCKS; i++) {
+            blocks[i] = take(pool, stream, BYTES);
+        }
+        for (size_t i = 0; i < BLOCKS; i++) {
+            /* In an order that spreads over all pages. */
+            crmm_deallocate(pool, stream, blocks[i * 7919 % BLOCKS], BYTES, 256);
+        }
+        cuda(cudaStreamSynchronize(stream));
+        crmm_deallocate(pool, stream, take(pool, stream, BYTES), BYTES, 256);
+        size_t most = (k % 2 == 0 ? 0 : 8 * MIB) + 4 * MIB; /* a page may be pending */
+        cr_assert(info_of(pool).held <= most, "%zu bytes", info_of(pool).held);
+        expect_sound_books(pool);
+        crmm_resource_release(&pool);
+    }
+    cuda(cudaStreamDestroy(created));
+    crmm_resource_release(&upstream);
+}

@@ -268,3 +268,40 @@ Test(pool_order, idle_pages_make_room_for_whole_pages)
     crmm_resource_release(&vmm);
     cuda(cudaStreamDestroy(stream));
 }
+
+/* What the program has leaves too little below the maximum: nobody is waited for, and nothing goes.
+ */
+Test(pool_order, a_request_that_cannot_be_served_changes_nothing, .timeout = 20)
+{
+    crmm_resource *upstreams[] = {crmm_cuda_memory_resource(), make_vmm()};
+    cudaStream_t busy = make_stream();
+    cudaStream_t other = make_stream();
+
+    for (size_t k = 0; k < 2; k++) {
+        crmm_resource *pool = make_pool(upstreams[k], .maximum_pool_size = 64 * MIB);
+        void *live = take(pool, other, 20 * MIB);
+        void *pending = take(pool, busy, 24 * MIB);
+        void *refused = &refused;
+        gate held;
+        gate_close(&held, busy);
+        crmm_deallocate(pool, busy, pending, 24 * MIB, 256);
+        expect_success(crmm_pool_memory_resource_retire_stream(pool, busy));
+        crmm_memory_info before = info_of(pool);
+        expect_status(crmm_allocate(pool, other, 50 * MIB, 256, &refused),
+                      CRMM_ERROR_OUT_OF_MEMORY);
+        cr_assert(!gate_is_open(&held));
+        expect_equal(info_of(pool).held, before.held);
+        expect_equal(statistics_of(pool).synchronizes, 0);
+        expect_equal(statistics_of(pool).releases, 0);
+        gate_open(&held);
+        cuda(cudaStreamSynchronize(busy));
+        /* And what can be served is. */
+        void *rest = take(pool, other, 40 * MIB);
+        crmm_deallocate(pool, other, rest, 40 * MIB, 256);
+        crmm_deallocate(pool, other, live, 20 * MIB, 256);
+        crmm_resource_release(&pool);
+    }
+    crmm_resource_release(&upstreams[1]);
+    cuda(cudaStreamDestroy(busy));
+    cuda(cudaStreamDestroy(other));
+}

@@ -3,6 +3,7 @@
 
 #include "memory.h"
 #include "park.h"
+#include "registry.h"
 #include "settle.h"
 #include "stream_id.h"
 
@@ -254,6 +255,12 @@ void crmm_priv_pool_cache_look(crmm_priv_pool_cache *cache, crmm_stream handle)
     }
 }
 
+/* Whether there is a page or more that is not handed out. */
+static bool has_idle_page(crmm_priv_pool *pool)
+{
+    return crmm_priv_pool_held(pool) >= crmm_priv_pool_live(pool) + pool->page;
+}
+
 void crmm_priv_pool_cache_fence(crmm_priv_pool_cache *cache, crmm_stream handle)
 {
     crmm_priv_pool *pool = cache->pool;
@@ -262,8 +269,14 @@ void crmm_priv_pool_cache_fence(crmm_priv_pool_cache *cache, crmm_stream handle)
     if (cache->stream != NULL && is_behind(cache, handle)) {
         close_account(cache);
         (void)crmm_priv_pool_stream_fence(&pool->streams, cache->stream, handle);
+    } else if (cache->stream != NULL) {
+        crmm_priv_pool_forget_handle(pool, cache, handle);
     }
     if (crmm_priv_pool_held(pool) > pool->release_threshold) {
+        /* A few small blocks at hand would keep each page. */
+        if (has_idle_page(pool)) {
+            (void)crmm_priv_pool_flush_own(pool);
+        }
         crmm_priv_pool_settle_streams(pool);
         (void)crmm_priv_pool_release(pool, pool->release_threshold);
     }

@@ -298,6 +298,18 @@ void crmm_priv_pool_remember_handle(const crmm_priv_pool *pool, crmm_priv_pool_c
     }
 }
 
+void crmm_priv_pool_forget_handle(const crmm_priv_pool *pool, const crmm_priv_pool_cache *cache,
+                                  crmm_stream handle)
+{
+    uint64_t serial = __atomic_load_n(&pool->serial, __ATOMIC_ACQUIRE);
+    crmm_priv_pool_thread_entry *entry =
+        &cache->thread->by_handle[crmm_priv_pool_handle_entry(handle, serial)];
+
+    if (entry->cache == cache) {
+        *entry = (crmm_priv_pool_thread_entry){.cache = NULL};
+    }
+}
+
 /* From now on it is found by the stream's id, and by its handle. */
 static void enter(const crmm_priv_pool *pool, crmm_priv_pool_cache *cache, crmm_stream handle)
 {

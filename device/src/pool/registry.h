@@ -44,6 +44,11 @@ crmm_priv_pool_cache *crmm_priv_pool_find_cache(crmm_priv_pool *pool, uint64_t i
 void crmm_priv_pool_remember_handle(const crmm_priv_pool *pool, crmm_priv_pool_cache *cache,
                                     crmm_stream handle);
 
+/* A handle is another stream's than this cache's, which it was behind: the next call looks for the
+ * cache by the stream's id. */
+void crmm_priv_pool_forget_handle(const crmm_priv_pool *pool, const crmm_priv_pool_cache *cache,
+                                  crmm_stream handle);
+
 /* Whether the lock of all pools is held, while one thread uses them. */
 bool crmm_priv_pool_registry_is_held(void);
 

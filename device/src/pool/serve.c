@@ -260,6 +260,26 @@ static request spendthrift(const request *req)
     return any;
 }
 
+/* Whether the program has too much for this request below the maximum, whatever is done: then
+ * nothing is. With several threads, what is just on its way from one place to another counts as
+ * the program's. */
+static bool is_hopeless(const request *req)
+{
+    crmm_priv_pool *pool = req->pool;
+    const size_t on_its_way = (size_t)CRMM_PRIV_POOL_LARGEST_CLASS * CRMM_PRIV_POOL_MOST_BIG
+                              << CRMM_PRIV_POOL_GRANULE_SHIFT;
+    size_t need = crmm_priv_pool_bytes_of(req->size);
+
+    if (need <= crmm_priv_pool_room(pool)) {
+        return false;
+    }
+    size_t live = crmm_priv_pool_live(pool);
+    size_t threads = __atomic_load_n(&pool->thread_count, __ATOMIC_RELAXED);
+    size_t doubtful = threads > 1 ? threads * on_its_way : 0;
+    live = live > doubtful ? live - doubtful : 0;
+    return need > pool->maximum || live > pool->maximum - need;
+}
+
 /* Everything that waits for nobody. */
 static void *without_waiting(const request *req, bool is_direct, crmm_priv_pool_growth *growth)
 {
@@ -267,6 +287,10 @@ static void *without_waiting(const request *req, bool is_direct, crmm_priv_pool_
 
     if (ptr == NULL) {
         ptr = search_flushed(req, is_direct);
+    }
+    if (ptr == NULL && is_hopeless(req)) {
+        *growth = CRMM_PRIV_POOL_AT_MAXIMUM;
+        return NULL;
     }
     if (ptr == NULL) {
         /* For the next time: now what they had at hand is in the heaps. */
@@ -387,7 +411,7 @@ static void *try_all(const request *req, bool fetches, bool is_direct,
         crmm_priv_pool_want(req->pool, req->stream);
     }
     ptr = without_waiting(req, is_direct, growth);
-    return ptr != NULL ? ptr : by_waiting(req, is_direct, growth);
+    return ptr != NULL || is_hopeless(req) ? ptr : by_waiting(req, is_direct, growth);
 }
 
 /* What failed on the way is nobody's business if the request is served at last. */

@@ -69,6 +69,15 @@ size_t crmm_priv_pool_free_limit(crmm_priv_pool *pool, size_t need)
     return limit > pool->target ? limit : pool->target;
 }
 
+bool crmm_priv_pool_is_beyond_limit(crmm_priv_pool *pool)
+{
+    pthread_mutex_lock(&pool->mutex);
+    size_t peak = pool->peak_live;
+    pthread_mutex_unlock(&pool->mutex);
+    size_t limit = peak + slack_of(pool, peak);
+    return crmm_priv_pool_held(pool) > (limit > pool->target ? limit : pool->target);
+}
+
 /* Not in place, where a little more than the peak decides and a thread among several sees what
  * others have just taken for live: 16 of them held 8 % more. */
 void crmm_priv_pool_note_peak(crmm_priv_pool *pool)

@@ -29,6 +29,9 @@ crmm_priv_pool_growth crmm_priv_pool_grow(const crmm_priv_pool_request *request)
  * back instead of taking more. */
 size_t crmm_priv_pool_free_limit(crmm_priv_pool *pool, size_t need);
 
+/* Whether it holds more than that, by the peak that is known. */
+bool crmm_priv_pool_is_beyond_limit(crmm_priv_pool *pool);
+
 /* Idle chunks went back for another one to come, which earns slack; when that is as much as it
  * gets, chunks are for one block at a time no more. */
 void crmm_priv_pool_earn_slack(crmm_priv_pool *pool, size_t released);

@@ -110,7 +110,8 @@ static void end_straying(crmm_priv_pool *pool, const crmm_priv_pool_cache *cache
     }
 }
 
-/* A request was served at last: maybe by another heap. */
+/* A large request was served at last: maybe by another heap. Small ones are few there, since their
+ * own heap grows. */
 static void note_source(crmm_priv_pool *pool, const crmm_priv_pool_cache *cache, const void *ptr)
 {
     const crmm_priv_pool_chunk *chunk = crmm_priv_pool_heap_count(pool) == 1
@@ -190,16 +191,11 @@ static void *grow(const request *req, bool is_direct, crmm_priv_pool_growth *gro
     enum { ATTEMPTS = 1000 }; /* that other threads may take away what was meant for this one */
 
     make_way(req);
-    size_t limit =
-        crmm_priv_pool_free_limit(req->pool, crmm_priv_pool_bytes_of(crmm_priv_pool_need(req)));
     for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
         crmm_priv_pool_complete_own(req);
         *growth = crmm_priv_pool_grow(req);
         if (*growth != CRMM_PRIV_POOL_GREW) {
             return NULL;
-        }
-        if (crmm_priv_pool_held(req->pool) > limit) {
-            note_lack(req);
         }
         void *ptr = crmm_priv_pool_look(req, req->heap, is_direct);
         if (ptr == NULL) {
@@ -207,6 +203,10 @@ static void *grow(const request *req, bool is_direct, crmm_priv_pool_growth *gro
         }
         if (ptr != NULL) {
             crmm_priv_pool_note_peak(req->pool);
+            /* Not before: meanwhile others would take what it grew by. */
+            if (crmm_priv_pool_is_beyond_limit(req->pool)) {
+                note_lack(req);
+            }
             return ptr;
         }
     }
@@ -425,7 +425,9 @@ static void *serve_cold(const request *req, const crmm_priv_pool_cache *cache, b
     cache->thread->fetches = false;
     if (ptr != NULL) {
         crmm_priv_restore_error(&before);
-        note_source(req->pool, cache, ptr);
+        if (crmm_priv_pool_bytes_of(req->size) > req->pool->largest_cached) {
+            note_source(req->pool, cache, ptr);
+        }
     }
     return ptr;
 }

@@ -19,9 +19,9 @@
 
 /*
  * Few fences are enough while nobody lacks what is given back. When the pool grows beyond what it
- * ever needed, waits, or knows ever more streams, and there is memory without a fence on others, it
- * was too few: for some time a stream then has a fence for every 64 KiB, or larger block, that is
- * given back. Each time that this is so for twice as long.
+ * ever needed, or waits, and much is without a fence on other streams, it was too few: for some
+ * time a stream then has a fence for every 64 KiB, or larger block, that is given back, and keeps
+ * nothing at hand behind it. Each time for twice as long.
  */
 void crmm_priv_pool_be_eager(crmm_priv_pool *pool);
 

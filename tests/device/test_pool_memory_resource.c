@@ -1536,7 +1536,7 @@ Test(pool_memory_resource, a_pool_stands_on_a_pool)
 /* Small blocks that threads keep at hand do not keep pages that are idle otherwise. */
 Test(pool_memory_resource, a_release_threshold_holds_for_small_blocks_too)
 {
-    enum { BLOCKS = 16384, BYTES = 4096 };
+    enum { BLOCKS = 2048, BYTES = 16 << 10 };
     static const uint64_t thresholds[] = {CRMM_RELEASE_ALL, 8 * MIB};
     static void *blocks[BLOCKS];
     crmm_resource *upstream = make_vmm();

@@ -15,7 +15,7 @@ bool crmm_priv_pool_check(const crmm_resource *pool, char *why, size_t size);
 
 /* The name of a lock that is held, of the pool or of all pools, while one thread uses them; NULL:
  * none is, as must be so in every call of CUDA's and of upstream's. */
-const char *crmm_priv_pool_held_lock(crmm_resource *pool);
+const char *crmm_priv_pool_held_lock(crmm_resource *resource);
 
 /* Bytes of blocks that are on their way between caches, by way of the depot. */
 size_t crmm_priv_pool_depot_bytes(const crmm_resource *pool);

@@ -112,13 +112,21 @@ for mode in "${modes[@]}"; do
             meson test "${arguments[@]}" --no-suite headers \
             --no-suite leaves-memory --timeout-multiplier 10 --wrap "$wrapper$leaks" "$@" ||
             result=$?
+        run=$run-compute-sanitizer
+        # What is wanted may be all among the others, which Meson takes for a mistake.
+        if [ ! -f "$run.junit.xml" ]; then
+            result=0
+        fi
+        ended=0
         # These leave memory to the end of the process, as they should.
         leaving=$folder/meson-logs/$mode-leaving
         CRMM_TEST_REQUIRE_GPU=1 meson test -C "$folder" --no-rebuild --print-errorlogs \
             --logbase "$mode-leaving" --suite leaves-memory --timeout-multiplier 10 \
-            --wrap "$wrapper" "$@" || result=$?
+            --wrap "$wrapper" "$@" || ended=$?
         leaving+=-compute-sanitizer
-        run=$run-compute-sanitizer
+        if [ -f "$leaving.junit.xml" ] && [ "$ended" -ne 0 ]; then
+            result=$ended
+        fi
         # That the tool looked at something.
         if ! grep -rq 'ERROR SUMMARY' "$reports"; then
             echo "compute-sanitizer left no report in $reports" >&2
